@@ -1,0 +1,3 @@
+module lameduck
+
+go 1.26
