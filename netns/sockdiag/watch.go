@@ -1,0 +1,144 @@
+package sockdiag
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The receive buffer that is asked for; net.core.rmem_max caps it.
+const watchBuffer = 16 << 20
+
+// Event is the death of a socket, or the loss of such events.
+type Event struct {
+	// Lost tells that the kernel dropped events, for want of room, and that it has stopped: a dump made from now on
+	// shows what happened. Nothing else in the Event is set, but At.
+	Lost bool
+	// Listener is true where the socket listened, or was bound and did not listen: the kernel tells the two apart no
+	// more. The death can be told late, by about a second where half-open connections or a child process hold on.
+	Listener bool
+	// Socket as it died: its State is Closed. V6Only is not told.
+	Socket Socket
+	// At is when the event was read.
+	At time.Time
+}
+
+// Watcher hears of the deaths of TCP sockets in one network namespace.
+type Watcher struct {
+	file *os.File
+	conn syscall.RawConn
+	buf  []byte
+}
+
+// Watch makes a Watcher for the network namespace of the calling thread. Events are kept from now on, as far as the
+// buffer goes, and told by Run.
+func Watch() (*Watcher, error) {
+	fd, err := open(unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("sockdiag: watch: %w", err)
+	}
+	w := &Watcher{file: os.NewFile(uintptr(fd), "sock_diag"), buf: make([]byte, 4<<10)}
+	if w.conn, err = w.file.SyscallConn(); err == nil {
+		err = join(fd)
+	}
+	if err != nil {
+		w.file.Close()
+		return nil, fmt.Errorf("sockdiag: watch: %w", err)
+	}
+	return w, nil
+}
+
+func join(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, watchBuffer); err != nil {
+		return fmt.Errorf("receive buffer: %w", err)
+	}
+	for _, group := range [...]int{unix.SKNLGRP_INET_TCP_DESTROY, unix.SKNLGRP_INET6_TCP_DESTROY} {
+		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
+			return fmt.Errorf("join group %d: %w", group, err)
+		}
+	}
+	return nil
+}
+
+// Close ends a Run, too.
+func (w *Watcher) Close() error { return w.file.Close() }
+
+// Run tells fn each event, in the kernel's order, until ctx ends or the Watcher is closed; then it returns nil. While
+// nothing dies it sleeps, with no timer. It must not run twice at once.
+func (w *Watcher) Run(ctx context.Context, fn func(Event)) error {
+	if err := w.file.SetReadDeadline(time.Time{}); err != nil {
+		return closed(err)
+	}
+	stop := context.AfterFunc(ctx, func() { w.file.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var failure error
+	lost := false
+	err := w.conn.Read(func(fd uintptr) bool {
+		for ctx.Err() == nil {
+			n, err := unix.Read(int(fd), w.buf)
+			switch err {
+			case nil:
+				failure = w.tell(w.buf[:n], fn)
+			case unix.ENOBUFS:
+				// Told once, and from then on the kernel drops events, untold, until the queue is empty
+				// (NETLINK_S_CONGESTED). A dump made before that would conclude too much.
+				lost = true
+			case unix.EAGAIN:
+				if !lost {
+					return false
+				}
+				lost = false
+				fn(Event{Lost: true, At: time.Now()})
+			case unix.EINTR:
+			default:
+				failure = err
+			}
+			if failure != nil {
+				return true
+			}
+		}
+		return true
+	})
+	if failure != nil {
+		return fmt.Errorf("sockdiag: events: %w", failure)
+	}
+	return closed(err)
+}
+
+// closed turns the two ways in which Run is ended into nil.
+func closed(err error) error {
+	if err == nil || errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return fmt.Errorf("sockdiag: events: %w", err)
+}
+
+func (w *Watcher) tell(b []byte, fn func(Event)) error {
+	event := Event{At: time.Now()}
+	for len(b) >= unix.SizeofNlMsghdr {
+		n := int(ne32(b))
+		if n < unix.SizeofNlMsghdr || n > len(b) {
+			return errMalformed
+		}
+		if binary.NativeEndian.Uint16(b[4:]) == unix.SOCK_DIAG_BY_FAMILY {
+			if err := decode(b[unix.SizeofNlMsghdr:n], &event.Socket); err != nil {
+				return err
+			}
+			event.Listener = wasListener(&event.Socket)
+			fn(event)
+		}
+		b = b[min(align(n), len(b)):]
+	}
+	return nil
+}
+
+// wasListener says what the event filter says: see there.
+func wasListener(s *Socket) bool {
+	return s.Local.Port() != 0 && s.Remote.Port() == 0 && s.Remote.Addr().IsUnspecified()
+}
