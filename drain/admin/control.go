@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ControlName is the control socket: an abstract unix socket, so it needs no file and belongs to a network namespace.
+const ControlName = "@lameduck"
+
+const (
+	// maxLine bounds a request of the control socket, its newline included.
+	maxLine = 64
+	// maxControls bounds the clients that are served at once beside the holds.
+	maxControls = 32
+)
+
+// ErrControlInUse tells that another lameduck serves this network namespace. (An abstract socket dies with its
+// process, so nothing stale can be left behind.) The sidecar can go on without: SIGTERM still starts its drain.
+var ErrControlInUse = errors.New("another lameduck in this network namespace has the control socket " + ControlName)
+
+// Control serves the control socket.
+type Control struct {
+	backend  Backend
+	listener *limiter
+	logger   *slog.Logger
+}
+
+// ListenControl opens the control socket. The error is ErrControlInUse where another process has it.
+func ListenControl(backend Backend, logger *slog.Logger) (*Control, error) {
+	return listenControl(ControlName, backend, logger)
+}
+
+func listenControl(name string, backend Backend, logger *slog.Logger) (*Control, error) {
+	listener, err := net.Listen("unix", name)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("admin: %w", ErrControlInUse)
+	case err != nil:
+		return nil, fmt.Errorf("admin: control socket: %w", err)
+	}
+	return &Control{
+		backend:  backend,
+		listener: limit(listener, maxControls, maxHolds),
+		logger:   discardIfNil(logger),
+	}, nil
+}
+
+// Run serves until ctx ends; then every hold is answered and Run returns nil. Call it once.
+func (c *Control) Run(ctx context.Context) error {
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = c.listener.Close() })
+	defer stop()
+	for {
+		conn, err := c.listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
+			c.pause(ctx, err)
+			continue
+		case err != nil:
+			return fmt.Errorf("admin: control socket: %w", err)
+		}
+		clients.Go(func() { c.serve(ctx, conn.(*limited)) })
+	}
+}
+
+// pause lets descriptors come back before the next accept; without it the loop would burn a core.
+func (c *Control) pause(ctx context.Context, err error) {
+	c.logger.Warn("control socket cannot accept", "error", err)
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
+	}
+}
+
+// serve answers one line of one client.
+func (c *Control) serve(ctx context.Context, conn *limited) {
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetReadDeadline(time.Now().Add(readTimeout))
+	line, err := bufio.NewReaderSize(io.LimitReader(conn, maxLine), maxLine).ReadString('\n')
+	if err != nil {
+		c.answer(conn, "error no line of at most 63 bytes came: "+err.Error())
+		return
+	}
+	switch command := strings.TrimSpace(line); command {
+	case "drain":
+		c.backend.Trigger("drain")
+		c.answer(conn, "ok")
+	case "hold":
+		c.hold(ctx, conn)
+		c.answer(conn, "ok")
+	case "status":
+		body, err := json.Marshal(c.backend.Status())
+		if err != nil {
+			c.answer(conn, "error "+err.Error())
+			return
+		}
+		c.answer(conn, "ok "+string(body))
+	default:
+		c.answer(conn, fmt.Sprintf("error unknown command %q: drain, hold or status", command))
+	}
+}
+
+// hold waits until the hold is released, ctx ends or the client goes.
+func (c *Control) hold(ctx context.Context, conn *limited) {
+	conn.hold()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_ = conn.SetReadDeadline(time.Time{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer cancel()
+		_, _ = io.Copy(io.Discard, conn) // ends when the client closes, or by the deadline below
+	}()
+	c.backend.Hold(ctx)
+	_ = conn.SetReadDeadline(time.Unix(1, 0))
+	<-gone
+}
+
+func (c *Control) answer(conn net.Conn, line string) {
+	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := io.WriteString(conn, line+"\n"); err != nil {
+		c.logger.Debug("control client left without its answer", "error", err)
+	}
+}

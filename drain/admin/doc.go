@@ -1,0 +1,17 @@
+// Package admin is what a sidecar shows to the world: the admin paths over HTTP, and the control socket.
+//
+// Over HTTP one can only read and wait. Anybody who reaches the pod can send a request, so no request starts, stops or
+// steers a drain: the paths answer GET alone, and they read nothing from a request but its path.
+//
+//	/healthz  200, or 503 with the reason; from the trigger on 503 with x-envoy-immediate-health-check-fail
+//	/livez    200, for the whole drain
+//	/hold     waits until the hold is released, then 200, whatever happened meanwhile
+//	/status   the state of the drain, as JSON
+//	/metrics  the same for Prometheus
+//
+// HEAD is refused like every other method: no caller of these paths needs it, and one rule is easier to trust than two.
+//
+// The control socket @lameduck is an abstract unix socket. Such a name belongs to a network namespace, so the containers
+// of the pod reach it, while other pods and HTTP requests cannot. It takes one line, "drain", "hold" or "status", and
+// answers with one: "ok", "ok " and JSON, or "error " and the reason. A client keeps its writing side open while it waits.
+package admin

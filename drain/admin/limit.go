@@ -1,0 +1,99 @@
+package admin
+
+import (
+	"net"
+	"sync"
+)
+
+const (
+	// maxConnections bounds the connections that are served at once. Every Envoy keeps one open for each of its
+	// clusters that checks this pod, so it is far above what probes need.
+	maxConnections = 1024
+	// maxHolds bounds the holds that are not counted as connections.
+	maxHolds = 512
+)
+
+// limiter bounds the connections of a listener. A connection above the bound waits in the kernel's backlog.
+//
+// Holds are the difficulty: each keeps its connection for minutes, so many of them could keep health checks out, and
+// turning one away would end the life of its container at once (a hook that fails is followed by SIGTERM). So a hold
+// gives its place back, and only a hold above maxHolds keeps it. At the very worst new connections wait in the backlog,
+// unanswered. For a hold that is still a hold, and nobody's hold is ever ended early.
+type limiter struct {
+	net.Listener
+	places chan struct{}
+	holds  chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func limit(listener net.Listener, connections, holds int) *limiter {
+	return &limiter{
+		Listener: listener,
+		places:   make(chan struct{}, connections),
+		holds:    make(chan struct{}, holds),
+		closed:   make(chan struct{}),
+	}
+}
+
+// Accept waits for a place, then for a connection.
+func (l *limiter) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &limited{Conn: conn, limiter: l, slot: l.places}, nil
+}
+
+// crowded tells that connections are no longer to be kept alive: so the last quarter of the places is never
+// taken by idle ones.
+func (l *limiter) crowded() bool { return len(l.places) > cap(l.places)*3/4 }
+
+// Close stops accepting; it may be called more than once.
+func (l *limiter) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// limited is a connection that occupies a place, or as a hold one among the holds.
+type limited struct {
+	net.Conn
+	limiter *limiter
+
+	mu   sync.Mutex
+	slot chan struct{} // what it occupies; nil once it is closed
+}
+
+// hold moves the connection from the places to the holds, where there is room. It stays a hold until it is closed,
+// so its last answer has to close it.
+func (c *limited) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slot != c.limiter.places {
+		return
+	}
+	select {
+	case c.limiter.holds <- struct{}{}:
+		c.slot = c.limiter.holds
+		<-c.limiter.places
+	default:
+	}
+}
+
+// Close closes the connection and leaves its place, once.
+func (c *limited) Close() error {
+	err := c.Conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slot != nil {
+		<-c.slot
+		c.slot = nil
+	}
+	return err
+}
