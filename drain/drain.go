@@ -1,0 +1,352 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"lameduck/netns/sockdiag"
+	"lameduck/netns/takeover"
+)
+
+const (
+	// period of reading the counters in a drain.
+	period = 250 * time.Millisecond
+	// share of one core that dumps may take: the kernel walks the TCP hash of the whole machine for each.
+	share = 0.02
+	// holdPatience is how long a hold waits for a drain to begin. The kubelet calls preStop also when it restarts a
+	// container after a failed probe, and nothing tells which.
+	holdPatience = 5 * time.Second
+)
+
+// Kernel is what the drain asks of the pod's network namespace. Tests replace it whole.
+type Kernel struct {
+	// Dump reports sockets by sock_diag, ProcDump from /proc where that is refused.
+	Dump, ProcDump func(sockdiag.Query, func(*sockdiag.Socket) bool) error
+	// FilterPorts lets the destroy events of these local ports pass, beside those of every listener.
+	FilterPorts func([]uint16) error
+	// Counters reads the segments received and the SYNs refused since the namespace began.
+	Counters func() (inSegs, refused uint64, err error)
+	// Addresses are the namespace's own, Gateways its default gateways.
+	Addresses, Gateways func() ([]netip.Addr, error)
+}
+
+// Taker takes ports over. *takeover.Takeover is one; a nil Taker takes nothing.
+type Taker interface {
+	Arm(takeover.Listener)
+	Kick()
+	Owns(local, remote netip.AddrPort) bool
+	Targeted(port uint16) bool
+	Stats() takeover.Stats
+}
+
+// Options makes a Drain.
+type Options struct {
+	Config Config
+	Kernel Kernel
+	Taker  Taker
+	// AppHealth is asked while serving; nil asks whether the application's ports listen.
+	AppHealth func(context.Context) error
+	// Speak hears the last words, at SIGTERM and at the exit. It must not block for long.
+	Speak  func(LastWords)
+	Logger *slog.Logger
+}
+
+// Drain runs a Machine: one goroutine owns it, everything else talks to that one.
+type Drain struct {
+	options  Options
+	machine  *Machine
+	logger   *slog.Logger
+	inbox    chan Event          // rare: triggers, takeovers, degradations
+	heard    chan sockdiag.Event // destroy events
+	checks   chan Checked        // may be dropped when full
+	asks     chan func()         // run by the owner between two events
+	started  chan struct{}       // closed at the trigger
+	released chan struct{}       // closed at the hold's release
+	done     chan struct{}       // closed when Run returns
+	holds    atomic.Int64
+
+	// Owned by Run.
+	ports   []uint16
+	buffer  []Seen
+	want    bool      // a sample is wanted
+	budget  time.Time // no sample before
+	counted bool      // counters can be read
+	words   *LastWords
+	final   Status
+	// Kept outside the machine, for limp.
+	start      time.Time
+	terminated bool
+}
+
+// New returns a drain that is serving once Run is called.
+func New(o Options) *Drain {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Drain{
+		options:  o,
+		machine:  NewMachine(o.Config),
+		logger:   o.Logger,
+		inbox:    make(chan Event, 64),
+		heard:    make(chan sockdiag.Event, 256),
+		checks:   make(chan Checked, 256),
+		asks:     make(chan func()),
+		started:  make(chan struct{}),
+		released: make(chan struct{}),
+		done:     make(chan struct{}),
+		counted:  true,
+	}
+}
+
+// Run owns the drain until its exit, and returns the last words. If ctx ends first, its error is returned;
+// holds that still wait then return.
+func (d *Drain) Run(ctx context.Context) (LastWords, error) {
+	defer close(d.done)
+	words, err, panicked := d.loop(ctx)
+	if panicked {
+		words, err = d.limp(ctx)
+	}
+	return words, err
+}
+
+// loop is Run as long as nothing is wrong with us.
+func (d *Drain) loop(ctx context.Context) (words LastWords, err error, panicked bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			panicked = true
+			d.logger.Error("internal error: the drain is a bounded wait from here on",
+				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
+	defer func() { d.final = d.status() }()
+	d.list()
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return LastWords{}, ctx.Err(), false
+		case e := <-d.inbox:
+			d.take(e)
+		case e := <-d.heard:
+			d.hear(e)
+			continue // by the thousand: conclusions are drawn at the next tick
+		case e := <-d.checks:
+			d.next(e)
+			continue
+		case ask := <-d.asks:
+			ask()
+		case <-timer.C:
+			d.tick()
+		}
+		if d.words != nil {
+			return *d.words, nil, false
+		}
+		d.sleep(timer)
+	}
+}
+
+// sleep sets the timer for the next tick. There is none while serving.
+func (d *Drain) sleep(timer *time.Timer) {
+	if !d.begun() {
+		return
+	}
+	now, wait := time.Now(), period
+	if wake := d.machine.Wake(now); !wake.IsZero() {
+		wait = min(wait, wake.Sub(now))
+	}
+	timer.Reset(max(wait, time.Millisecond))
+}
+
+// tick reads the counters and takes a sample where it is needed and can be afforded.
+func (d *Drain) tick() {
+	d.count()
+	d.next(Tick{})
+	if d.machine.Stale() {
+		d.want = true
+	}
+	d.sample()
+}
+
+// take handles an event of the inbox.
+func (d *Drain) take(e Event) {
+	switch e := e.(type) {
+	case Triggered:
+		d.begin(e.By)
+	case Terminated:
+		d.terminated = true
+		d.begin("SIGTERM")
+		d.next(e)
+	case Took, Gave:
+		d.count()
+		d.next(e)
+	default:
+		d.next(e)
+	}
+	d.sample()
+}
+
+// begin starts the drain with a fresh look at the pod.
+func (d *Drain) begin(by string) {
+	if d.begun() {
+		return
+	}
+	d.start = time.Now()
+	close(d.started) // first of all: the next health check has to fail
+	own, err := d.options.Kernel.Addresses()
+	if err != nil {
+		d.next(Degraded{Text: fmt.Sprintf("the pod's own addresses are unknown (%v): the pod's own traffic may hold the drain", err)})
+	}
+	gateways, err := d.options.Kernel.Gateways()
+	if err != nil {
+		d.next(Degraded{Text: fmt.Sprintf("the default gateways are unknown (%v): name the node's addresses by --node-ip, or probes may hold the drain", err)})
+	}
+	d.count()
+	d.list()
+	d.next(Triggered{By: by, Own: own, Gateways: gateways})
+}
+
+// hear handles a destroy event.
+func (d *Drain) hear(e sockdiag.Event) {
+	switch {
+	case e.Lost:
+		d.next(Lost{})
+	case e.Listener:
+		d.count()
+		d.next(ListenerDied{e.Socket.Local})
+		d.sample()
+	default:
+		d.next(Ended{e.Socket})
+	}
+}
+
+// next moves the machine and does what it asks for.
+func (d *Drain) next(e Event) {
+	for _, effect := range d.machine.Next(time.Now(), e) {
+		d.do(effect)
+	}
+}
+
+func (d *Drain) do(effect Effect) {
+	switch e := effect.(type) {
+	case Watch:
+		d.ports = e.Ports
+		if err := d.options.Kernel.FilterPorts(e.Ports); err != nil {
+			d.post(Degraded{Text: fmt.Sprintf("destroy events cannot be had for the application's ports: %v", err), Blind: true})
+		}
+	case Arm:
+		if d.options.Taker != nil && d.options.Taker.Targeted(e.Listener.Addr.Port()) {
+			d.options.Taker.Arm(e.Listener)
+		}
+	case Kick:
+		if d.options.Taker != nil {
+			d.options.Taker.Kick()
+		}
+	case Sample:
+		d.want = true
+	case Release:
+		d.unhold()
+	case Speak:
+		d.speak(e.Words)
+	case Exit:
+		d.speak(e.Words)
+		d.words = &e.Words
+	case Note:
+		d.logger.LogAttrs(context.Background(), e.Level, e.Message, e.Attrs...)
+	}
+}
+
+// speak adds what only the taker knows to the last words.
+func (d *Drain) speak(w LastWords) {
+	relay := d.relay()
+	w.Relayed, w.RelayFailed = relay.Relayed, relay.Failed
+	if d.options.Speak != nil {
+		d.options.Speak(w)
+	}
+}
+
+// count reads the counters.
+func (d *Drain) count() {
+	segments, refused, err := d.options.Kernel.Counters()
+	if err != nil {
+		if d.counted {
+			d.counted = false
+			d.next(Degraded{Text: fmt.Sprintf("the namespace's counters cannot be read (%v): refused connections are not counted, and each tick takes a dump", err)})
+		}
+		d.next(Counted{Unknown: true})
+		return
+	}
+	d.next(Counted{InSegs: segments, Refused: refused})
+}
+
+// list asks for every listener of the pod.
+func (d *Drain) list() {
+	q := sockdiag.Query{States: sockdiag.Of(sockdiag.Listen)}
+	var found []sockdiag.Socket
+	collect := func(s *sockdiag.Socket) bool {
+		found = append(found, *s)
+		return true
+	}
+	if err := d.options.Kernel.Dump(q, collect); err != nil {
+		found = found[:0]
+		if perr := d.options.Kernel.ProcDump(q, collect); perr != nil {
+			d.next(Degraded{Text: fmt.Sprintf("the pod's listeners cannot be listed (%v; %v)", err, perr)})
+			return
+		}
+	}
+	d.next(Listening{found})
+}
+
+// watched are the states of a socket that may still carry a request or an answer.
+var watched = sockdiag.Of(sockdiag.Listen, sockdiag.Established, sockdiag.FinWait1, sockdiag.FinWait2,
+	sockdiag.CloseWait, sockdiag.LastAck, sockdiag.Closing)
+
+// sample takes a dump if one is wanted and the budget allows it.
+func (d *Drain) sample() {
+	start := time.Now()
+	if !d.want || !d.begun() || d.words != nil || start.Before(d.budget) {
+		return
+	}
+	d.want = false
+	q := sockdiag.Query{States: watched, Ports: d.ports}
+	err := d.dump(d.options.Kernel.Dump, q)
+	if err == nil {
+		d.next(Sampled{Sockets: d.buffer})
+	} else if perr := d.dump(d.options.Kernel.ProcDump, q); perr == nil {
+		d.next(Sampled{Sockets: d.buffer, Blind: err})
+	} else {
+		d.next(SampleFailed{errors.Join(err, perr)})
+	}
+	cost := time.Since(start)
+	d.budget = start.Add(time.Duration(float64(cost) / share))
+}
+
+func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) error, q sockdiag.Query) error {
+	d.buffer = d.buffer[:0]
+	if len(d.ports) == 0 {
+		return nil // without a port the query would mean every socket
+	}
+	return dump(q, func(s *sockdiag.Socket) bool {
+		ours := d.options.Taker != nil && d.options.Taker.Owns(s.Local, s.Remote)
+		d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours})
+		return true
+	})
+}
+
+func (d *Drain) relay() Relay {
+	if d.options.Taker == nil {
+		return Relay{}
+	}
+	s := d.options.Taker.Stats()
+	return Relay{s.Relayed, s.Open, s.Failed, s.Looped, s.Checks, s.PeersKnown, s.PeersAnswer}
+}
+
+func (d *Drain) status() Status {
+	return d.machine.Status(time.Now(), int(d.holds.Load()), d.relay())
+}

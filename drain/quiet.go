@@ -1,0 +1,178 @@
+package drain
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// settle draws the conclusions: the phase, the hold, the exit.
+func (m *Machine) settle(now time.Time) {
+	if m.phase == Draining && m.appGone() && m.ever {
+		m.enter(now, Covering, "the application's listener is gone")
+	}
+	at, ok := m.quietAt(now)
+	m.due = at
+	quiet := ok && m.fresh && !now.Before(at)
+	if m.released == "" {
+		switch {
+		case quiet:
+			m.release(now, ReasonQuiet)
+		case !now.Before(m.holdEnd()):
+			m.release(now, ReasonDeadline)
+		}
+	}
+	if m.terminated.IsZero() {
+		return
+	}
+	switch {
+	case !m.ever && !m.unseen:
+		m.exit(now, ReasonNothing)
+	case m.config.ObserveOnly && m.appEnded():
+		m.exit(now, ReasonObserved)
+	case quiet && m.appEnded():
+		m.exit(now, ReasonQuiet)
+	case !now.Before(m.exitEnd()):
+		m.exit(now, ReasonDeadline)
+	}
+}
+
+func (m *Machine) release(now time.Time, reason string) {
+	m.released, m.releasedAt = reason, now
+	m.do(Release{})
+	m.note(slog.LevelInfo, "hold released", slog.String("phase", string(m.phase)), slog.String("reason", reason),
+		slog.Duration("elapsed", now.Sub(m.start)))
+	if !m.ledger.envoySeen && len(m.config.Envoy) > 0 && m.ever {
+		m.degrade("no address of --envoy was seen: if Envoy comes through NAT, name the address it has here")
+	}
+}
+
+func (m *Machine) exit(now time.Time, reason string) {
+	m.reason, m.ended = reason, now
+	words := m.words(now, "exit")
+	m.enter(now, Done, reason)
+	m.do(Exit{words})
+}
+
+// holdEnd is the moment at which the hold ends whatever happens.
+func (m *Machine) holdEnd() time.Time { return m.start.Add(m.config.holdFor()) }
+
+// exitEnd is the latest exit after a SIGTERM: the kubelet's SIGKILL follows.
+func (m *Machine) exitEnd() time.Time { return m.start.Add(m.config.GracePeriod - exitMargin) }
+
+// appGone tells whether no listener of the application is left.
+func (m *Machine) appGone() bool {
+	if m.first || m.unseen {
+		return false // nobody has looked yet, or nobody can
+	}
+	for _, p := range m.ports {
+		if p.state == portListening {
+			return false
+		}
+	}
+	return true
+}
+
+// appEnded tells whether neither a listener nor a connection of the application is left.
+func (m *Machine) appEnded() bool { return m.appGone() && m.connections == 0 }
+
+// quietAt is when it will be quiet if nothing comes any more; not ok while a connection is owed.
+// It has come true only in a sample that no segment has followed.
+func (m *Machine) quietAt(now time.Time) (time.Time, bool) {
+	if m.unseen {
+		return m.exitEnd(), true
+	}
+	if m.blind || m.deaf {
+		return m.start.Add(m.config.blindFor()), m.owed == 0
+	}
+	if m.owed > 0 {
+		return time.Time{}, false
+	}
+	last := m.lastActivity(now)
+	at := later(last, m.start).Add(m.config.Quiet)
+	at = later(at, m.start.Add(m.config.Min))
+	if told, ok := m.toldAt(last); ok && told.Before(at) {
+		at = told
+	}
+	return at, true
+}
+
+// lastActivity is zero where there was none.
+func (m *Machine) lastActivity(now time.Time) time.Time {
+	return later(m.ledger.activity(now.Sub(m.start)), m.gap)
+}
+
+// toldAt is when every listed source has been told and silent for long enough.
+func (m *Machine) toldAt(last time.Time) (time.Time, bool) {
+	if !m.config.TrustChecks || !m.config.listed() {
+		return time.Time{}, false
+	}
+	at := last
+	for _, p := range m.config.Envoy {
+		s := m.ledger.sources[p.Addr().Unmap()]
+		if s == nil || s.told.IsZero() {
+			return time.Time{}, false
+		}
+		at = later(at, s.told)
+	}
+	return at.Add(toldSilence), true
+}
+
+// Stale tells whether the last sample is older than the last segment received.
+func (m *Machine) Stale() bool { return !m.fresh }
+
+// Wake is when the next Tick is due at the latest; zero while serving and when done.
+func (m *Machine) Wake(now time.Time) time.Time {
+	if m.phase == Serving || m.phase == Done {
+		return time.Time{}
+	}
+	var wake time.Time
+	sooner := func(at time.Time) {
+		if at.After(now) && (wake.IsZero() || at.Before(wake)) {
+			wake = at
+		}
+	}
+	sooner(m.due)
+	sooner(m.holdEnd())
+	sooner(m.exitEnd())
+	sooner(m.start.Add(trainLimit))
+	return wake
+}
+
+// waitsFor says in words what the drain waits for.
+func (m *Machine) waitsFor(now time.Time) string {
+	left := func(at time.Time) string { return fmt.Sprintf("%.1f s", max(0, at.Sub(now).Seconds())) }
+	at, ok := m.quietAt(now)
+	switch {
+	case m.phase == Serving:
+		return "the pod's end"
+	case m.phase == Done:
+		return "nothing"
+	case m.unseen:
+		return "its deadline in " + left(m.exitEnd()) + ": it cannot see the pod's sockets"
+	case (m.blind || m.deaf) && now.Before(at):
+		return "its blind wait to end in " + left(at) + ": it cannot see when data comes"
+	case m.owed > 0:
+		return fmt.Sprintf("the answers that are owed on %d connections, until its deadline in %s", m.owed, left(m.holdEnd()))
+	case ok && now.Before(at):
+		return m.silence(now) + "; quiet in " + left(at)
+	case m.terminated.IsZero():
+		return "SIGTERM"
+	}
+	return fmt.Sprintf("the application to end (%d connections), until its deadline in %s", m.connections, left(m.exitEnd()))
+}
+
+// silence says who sent last, and when.
+func (m *Machine) silence(now time.Time) string {
+	var who *source
+	var last time.Time
+	for s, at := range m.ledger.lasts(now.Sub(m.start)) {
+		if at.After(last) {
+			last, who = at, s
+		}
+	}
+	if who == nil {
+		return "no source has sent a request since the trigger"
+	}
+	return fmt.Sprintf("%s sent its last request %.1f s ago", who.name(), now.Sub(last).Seconds())
+}

@@ -1,0 +1,200 @@
+package drain
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// LastWords is what is left of a drain when its pod is gone: one JSON line, at SIGTERM and again at the exit.
+// Durations are in seconds.
+type LastWords struct {
+	LastWords string `json:"last_words"` // "SIGTERM" or "exit"
+	Phase     Phase  `json:"phase"`
+	// Reason is that of the exit; at SIGTERM that of the hold's release. Empty where neither has come.
+	Reason  string `json:"reason"`
+	Trigger string `json:"trigger"`
+	// Elapsed since the trigger, Held until the hold's release (0: not yet), Lag until the last activity.
+	Elapsed float64 `json:"elapsed"`
+	Held    float64 `json:"held"`
+	Lag     float64 `json:"lag"`
+	// Why says the reason in words, and what would have helped.
+	Why string `json:"why"`
+	// GraceNeeded is the grace period that would have been enough, as far as the traffic showed it.
+	GraceNeeded int `json:"grace_needed"`
+	// Sending are the sources that were active within the last quiet window, latest first, eight at most.
+	Sending     []string `json:"sending"`
+	Owed        int      `json:"owed"`
+	Connections int      `json:"connections"`
+	Refused     uint64   `json:"refused"`
+	Relayed     uint64   `json:"relayed"`
+	RelayFailed uint64   `json:"relay_failed"`
+	Degraded    []string `json:"degraded"`
+}
+
+// maxSending keeps the last words below the 4096 bytes that Kubernetes keeps of a termination message.
+const maxSending = 8
+
+func (m *Machine) words(now time.Time, moment string) LastWords {
+	w := LastWords{
+		LastWords:   moment,
+		Phase:       m.phase,
+		Reason:      cmp.Or(m.reason, m.released),
+		Trigger:     m.trigger,
+		Elapsed:     seconds(now.Sub(m.start)),
+		Lag:         seconds(m.lag(now)),
+		Owed:        m.owed,
+		Connections: m.connections,
+		Refused:     m.refused,
+		Degraded:    slices.Clone(m.degraded),
+		Sending:     m.sending(now),
+	}
+	if m.released != "" {
+		w.Held = seconds(m.releasedAt.Sub(m.start))
+	}
+	w.GraceNeeded = m.graceNeeded(now, len(w.Sending) > 0)
+	w.Why = m.why(now, w)
+	return w
+}
+
+// lag is the propagation lag as far as the traffic showed it.
+func (m *Machine) lag(now time.Time) time.Duration {
+	last := m.ledger.activity(now.Sub(m.start))
+	return max(0, last.Sub(m.start))
+}
+
+// graceNeeded is the hold that would have ended at quiet, and the reserve.
+func (m *Machine) graceNeeded(now time.Time, sending bool) int {
+	hold := max(m.config.Min, m.lag(now)+m.config.Quiet)
+	if m.owed > 0 || sending {
+		hold = max(hold, now.Sub(m.start)+m.config.Quiet)
+	}
+	return int(math.Ceil((hold + m.config.Reserve).Seconds()))
+}
+
+func (m *Machine) why(now time.Time, w LastWords) string {
+	switch {
+	case w.Reason == ReasonQuiet:
+		return "inbound traffic from Envoy has stopped"
+	case w.Reason == ReasonNothing:
+		return "no application port was ever listened on"
+	case w.Reason == ReasonObserved:
+		return "observe-only: the application is gone"
+	case w.Reason == "":
+		return "waiting for " + m.waitsFor(now)
+	case m.unseen || m.blind || m.deaf:
+		return "the pod's sockets could not be watched; the time was used up"
+	case len(w.Sending) > 0:
+		return fmt.Sprintf("traffic was still coming; a grace period of more than %d s is needed, or Envoy never learned that this pod is ending", w.GraceNeeded)
+	case w.Owed > 0:
+		return fmt.Sprintf("%d requests had no answer yet; a grace period of more than %d s is needed", w.Owed, w.GraceNeeded)
+	case !m.appEnded():
+		return fmt.Sprintf("the application did not end: %d listeners and %d connections are left", m.listenersLeft(), w.Connections)
+	}
+	return fmt.Sprintf("the grace period ended before it was quiet; %d s is enough", w.GraceNeeded)
+}
+
+func (m *Machine) listenersLeft() int {
+	n := 0
+	for _, p := range m.ports {
+		n += boolInt(p.state == portListening)
+	}
+	return n
+}
+
+// sending names the sources that were active within the last quiet window.
+func (m *Machine) sending(now time.Time) []string {
+	lasts := m.ledger.lasts(now.Sub(m.start))
+	var active []*source
+	for s, at := range lasts {
+		if now.Sub(at) < m.config.Quiet {
+			active = append(active, s)
+		}
+	}
+	slices.SortFunc(active, func(a, b *source) int {
+		return cmp.Or(lasts[b].Compare(lasts[a]), a.addr.Compare(b.addr))
+	})
+	names := []string{}
+	for _, s := range active[:min(len(active), maxSending)] {
+		names = append(names, s.name())
+	}
+	return names
+}
+
+func (s *source) name() string {
+	if s.addr.IsValid() {
+		return s.addr.String()
+	}
+	return "a refused client"
+}
+
+func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+
+// Status is a copy of what is known. holds and relay are known to the machine's owner only.
+func (m *Machine) Status(now time.Time, holds int, relay Relay) Status {
+	s := Status{
+		Phase:       m.phase,
+		WaitsFor:    m.waitsFor(now),
+		Trigger:     m.trigger,
+		Terminated:  !m.terminated.IsZero(),
+		Holds:       holds,
+		Released:    m.released,
+		Owed:        m.owed,
+		Connections: m.connections,
+		Refused:     m.refused,
+		Ports:       []Port{},
+		Sources:     []Source{},
+		Relay:       relay,
+		Degraded:    append([]string{}, m.degraded...),
+	}
+	if m.phase != Serving {
+		start := m.start
+		s.StartedAt, s.ElapsedSeconds, s.LagSeconds = &start, seconds(now.Sub(start)), seconds(m.lag(now))
+		for _, p := range m.ports {
+			s.Ports = append(s.Ports, p.status())
+		}
+	} else {
+		for a := range m.listed {
+			s.Ports = append(s.Ports, Port{Address: a.String(), State: "listening"})
+		}
+	}
+	slices.SortFunc(s.Ports, func(a, b Port) int { return cmp.Compare(a.Address, b.Address) })
+	lasts := m.ledger.lasts(now.Sub(m.start))
+	for _, src := range m.ledger.sources {
+		if src.addr.IsValid() {
+			s.Sources = append(s.Sources, m.sourceStatus(now, src, lasts[src]))
+		}
+	}
+	slices.SortFunc(s.Sources, func(a, b Source) int { return a.Address.Compare(b.Address) })
+	return s
+}
+
+func (p *port) status() Port {
+	states := [...]string{portListening: "listening", portGone: "gone", portTaken: "taken"}
+	state := states[p.state]
+	if p.stuck {
+		state = "stuck"
+	}
+	return Port{Address: p.listener.Addr.String(), State: state}
+}
+
+func (m *Machine) sourceStatus(now time.Time, s *source, last time.Time) Source {
+	row := Source{Address: s.addr, Connections: s.connections, Messages: s.messages, Owed: s.owed, Told: !s.told.IsZero()}
+	if !last.IsZero() {
+		row.LastActivitySeconds = seconds(now.Sub(last))
+	}
+	switch {
+	case s.node && !s.counts:
+		row.Ignored = "the node: probes"
+	case s.node:
+	case s.addr.IsLoopback() || m.ledger.own[s.addr]:
+		row.Ignored = "the pod itself"
+	case !s.counts:
+		row.Ignored = "not an address of --envoy"
+	case last.IsZero() && s.messages+s.connections > 0:
+		row.Ignored = "health checks only"
+	}
+	return row
+}
