@@ -1,0 +1,56 @@
+// Package box runs a program as a container runtime runs lameduck under Pod Security `restricted`: alone with its binary
+// in a read-only root, as uid 65532, without a capability, with no_new_privs.
+package box
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// UID is the user that boxed programs run as.
+const UID = 65532
+
+// Options say what is in the box.
+type Options struct {
+	// Root is an empty folder to build the root in; only this process's mount namespace sees it.
+	Root string
+	// Binary is the program, /lameduck in the box.
+	Binary string
+	// TerminationLog is the file behind /dev/termination-log, the only one that the program can write.
+	TerminationLog string
+	// Hosts is the file behind /etc/hosts.
+	Hosts string
+}
+
+// Main makes the box in this process, which must be alone in a mount namespace, and becomes the program. It returns
+// only what went wrong. args are the options as flags, then the program's own arguments.
+func Main(args []string) error {
+	var o Options
+	flags := flag.NewFlagSet("box", flag.ExitOnError)
+	flags.StringVar(&o.Root, "root", "", "empty folder")
+	flags.StringVar(&o.Binary, "binary", "", "the program")
+	flags.StringVar(&o.TerminationLog, "termination-log", "", "file")
+	flags.StringVar(&o.Hosts, "hosts", "", "file")
+	_ = flags.Parse(args)
+	// Capabilities and no_new_privs belong to a thread; the one that calls exec counts.
+	runtime.LockOSThread()
+	if err := o.enter(); err != nil {
+		return fmt.Errorf("box: %w", err)
+	}
+	if err := dropPrivileges(); err != nil {
+		return fmt.Errorf("box: drop privileges: %w", err)
+	}
+	argv := append([]string{"/lameduck"}, flags.Args()...)
+	return fmt.Errorf("box: exec %s: %w", o.Binary, unix.Exec("/lameduck", argv, os.Environ()))
+}
+
+// Args returns Main's arguments for the options and the program's arguments.
+func (o Options) Args(program ...string) []string {
+	return append([]string{
+		"-root", o.Root, "-binary", o.Binary, "-termination-log", o.TerminationLog, "-hosts", o.Hosts, "--",
+	}, program...)
+}

@@ -1,0 +1,74 @@
+package world
+
+import "time"
+
+// Policy is what a BackendTrafficPolicy makes of Envoy's cluster and route. The zero value is Envoy Gateway's default:
+// connect timeout 10 s, no retry, no health checks.
+type Policy struct {
+	ConnectTimeout time.Duration // 0 stands for 10 s
+	// RouteTimeout is the whole request's; 0 stands for Envoy's 15 s.
+	RouteTimeout time.Duration
+	Retry        *Retry
+	Passive      *Passive
+	Active       *Active
+	// KeepRemoved turns ignore_health_on_host_removal off, as in plain Envoy and Envoy Gateway < 1.5.
+	KeepRemoved bool
+}
+
+// Retry is the route's retry policy; Envoy Gateway adds the previous-hosts predicate to each.
+type Retry struct {
+	On          string
+	StatusCodes []uint32
+	Count       uint32
+	PerTry      time.Duration // 0: none
+	BaseBackOff time.Duration // 0: Envoy's
+	MaxBackOff  time.Duration
+}
+
+// Passive is outlier detection.
+type Passive struct {
+	Consecutive5xx     uint32
+	Interval           time.Duration
+	BaseEjectionTime   time.Duration
+	MaxEjectionPercent uint32
+}
+
+// Active is an HTTP health check.
+type Active struct {
+	Port     uint16 // 0: the application's
+	Path     string
+	Interval time.Duration
+	Timeout  time.Duration
+}
+
+func (p Policy) withDefaults() Policy {
+	set(&p.ConnectTimeout, 10*time.Second)
+	set(&p.RouteTimeout, 15*time.Second)
+	return p
+}
+
+// ReportPolicy is the BackendTrafficPolicy of the report that lameduck answers (envoyproxy/gateway issue 4997:
+// passive health checking and retries do not alleviate the race on a pod's deletion), with an active check beside it.
+func ReportPolicy() Policy {
+	return Policy{
+		Passive: &Passive{Consecutive5xx: 1, Interval: 2 * time.Second, BaseEjectionTime: 10 * time.Second, MaxEjectionPercent: 40},
+		Retry: &Retry{
+			On: "connect-failure,retriable-status-codes", StatusCodes: []uint32{500}, Count: 2,
+			PerTry: time.Second, BaseBackOff: 500 * time.Millisecond, MaxBackOff: 2 * time.Second,
+		},
+		Active: &Active{Path: "/healthz", Interval: 3 * time.Second, Timeout: time.Second},
+	}
+}
+
+// ConnectTimeoutPolicy is the report's work-around: a connect timeout shorter than the client's patience, alone.
+func ConnectTimeoutPolicy() Policy {
+	return Policy{ConnectTimeout: 4 * time.Second}
+}
+
+// DefaultRetryPolicy is what Envoy Gateway sets where a policy asks for retries and says no more.
+func DefaultRetryPolicy() Policy {
+	return Policy{Retry: &Retry{
+		On:    "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes",
+		Count: 2, StatusCodes: []uint32{503},
+	}}
+}

@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+
+	"lameduck/e2e/world/app"
+)
+
+// accessLog keeps the requests that did not end with an untroubled answer.
+func (c Config) accessLog() object {
+	failed := object{"or_filter": object{"filters": []object{
+		{"response_flag_filter": object{}},
+		{"status_code_filter": object{"comparison": object{
+			"op": "GE", "value": object{"default_value": 400, "runtime_key": "world.access_log"},
+		}}},
+	}}}
+	return object{
+		"name":   "envoy.access_loggers.file",
+		"filter": failed,
+		"typed_config": object{
+			"@type": typePrefix + "extensions.access_loggers.file.v3.FileAccessLog",
+			"path":  c.AccessLog(),
+			"log_format": object{"json_format": object{
+				"id":       "%REQ(" + app.ID + ")%",
+				"flags":    "%RESPONSE_FLAGS%",
+				"details":  "%RESPONSE_CODE_DETAILS%",
+				"upstream": "%UPSTREAM_HOST%",
+			}},
+		},
+	}
+}
+
+// LogEntry is one line of the access log.
+type LogEntry struct {
+	ID       string `json:"id"`
+	Flags    string `json:"flags"`
+	Details  string `json:"details"`
+	Upstream string `json:"upstream"`
+}
+
+// ReadAccessLog returns the entries by request id. A log that does not exist has none.
+func (c Config) ReadAccessLog() (map[string]LogEntry, error) {
+	file, err := os.Open(c.AccessLog())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	entries := make(map[string]LogEntry)
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var e LogEntry
+		if json.Unmarshal(lines.Bytes(), &e) == nil {
+			entries[e.ID] = e
+		}
+	}
+	return entries, lines.Err()
+}

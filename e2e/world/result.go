@@ -1,0 +1,116 @@
+package world
+
+import (
+	"encoding/json"
+	"net/netip"
+	"time"
+)
+
+// Result is what a run showed. All times are offsets from the load's start.
+type Result struct {
+	Spec Spec
+	Load Outcome
+	Pods []Pod
+	// Replayed counts requests that reached applications more than once.
+	Replayed int
+	Answers  []Answer
+}
+
+// Outcome is the client's side.
+type Outcome struct {
+	Start    time.Time
+	Sent     int
+	Failures []Failure
+	// P50, P99 and Slowest are over all requests, failed ones too.
+	P50, P99, Slowest time.Duration
+}
+
+// Failure is one request that the client lost.
+type Failure struct {
+	ID     int
+	Stream string
+	At     time.Duration // when it was sent
+	Took   time.Duration
+	// Kind is "timeout", "reset", "stranger" (another service answered) or the HTTP status.
+	Kind string
+	// Flags are Envoy's response flags of the request (UF, UC, DC ...), Details its response code details, and
+	// Upstream the host it chose; empty where Envoy logged nothing.
+	Flags, Details, Upstream string
+}
+
+// Pod is one pod's story.
+type Pod struct {
+	Name    string
+	Address netip.Addr
+	// Marks are what the kubelet did and saw, in order.
+	Marks []Mark
+	// Refused is how many RSTs the pod's kernel sent between the deletion and the end of its namespace.
+	Refused uint64
+	// Served counts requests that reached its application.
+	Served int
+	// LastWords is the JSON line that lameduck left in its termination log.
+	LastWords json.RawMessage
+	// Log is lameduck's log.
+	Log string
+}
+
+// The marks that the kubelet makes.
+const (
+	MarkDeleted    = "deleted"
+	MarkHookStart  = "hook start"
+	MarkHookEnd    = "hook end"
+	MarkHookFailed = "hook failed"
+	MarkTerm       = "SIGTERM"
+	MarkKill       = "SIGKILL"
+	MarkExit       = "exit"
+	MarkGone       = "address gone"
+	MarkStarted    = "started"
+	MarkUnready    = "unready"
+)
+
+// Mark is one entry of a pod's timeline.
+type Mark struct {
+	At        time.Duration
+	Container string
+	What      string
+	Detail    string
+}
+
+// Answer is what a Get brought.
+type Answer struct {
+	At     time.Duration
+	Status int // 0: no answer
+	Body   string
+}
+
+// Find returns the first mark of a container ("" for the pod) of a kind.
+func (p Pod) Find(container, what string) (Mark, bool) {
+	for _, m := range p.Marks {
+		if m.Container == container && m.What == what {
+			return m, true
+		}
+	}
+	return Mark{}, false
+}
+
+// EndedAfter is the time from the pod's deletion to its address's end; false if either did not come.
+func (p Pod) EndedAfter() (time.Duration, bool) {
+	deleted, ok := p.Find("", MarkDeleted)
+	gone, gok := p.Find("", MarkGone)
+	return gone.At - deleted.At, ok && gok
+}
+
+// Killed tells whether a container had to be killed.
+func (p Pod) Killed(container string) bool {
+	_, killed := p.Find(container, MarkKill)
+	return killed
+}
+
+// Kinds counts the failures by kind.
+func (o Outcome) Kinds() map[string]int {
+	kinds := make(map[string]int)
+	for _, f := range o.Failures {
+		kinds[f.Kind]++
+	}
+	return kinds
+}

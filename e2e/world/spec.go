@@ -1,0 +1,184 @@
+// Package world builds a small network of real Linux namespaces (a node, a client, Envoys, pods), sends load through
+// a real Envoy, ends pods exactly as the kubelet ends them, and tells what the client saw.
+//
+// A Spec describes one run and Run carries it out. Everything lives inside one child process that is PID 1 of PID,
+// mount and network namespaces of its own, so that its end, however it comes, is the end of every process,
+// namespace, mount and file of the run.
+package world
+
+import "time"
+
+// Never, as a Lag, stands for an Envoy that never hears of the deletion.
+const Never time.Duration = -1
+
+// AppPort is where the pods' applications listen.
+const AppPort = 8080
+
+// Spec describes one run. The zero value of each field is a useful default.
+type Spec struct {
+	Name string
+	// Pods is how many backends there are; 0 stands for 3.
+	Pods    int
+	App     App
+	Sidecar Sidecar
+	// PreStopSleep is the usual cure: a preStop hook on the application that sleeps.
+	PreStopSleep time.Duration
+	// Grace is the pods' terminationGracePeriodSeconds; 0 stands for 30 s.
+	Grace time.Duration
+	// Probes lets the node's side ask the application's /healthz each second for readiness and liveness, a new
+	// connection each. Liveness ends with the deletion, readiness with the container.
+	Probes bool
+	Gone   Gone
+	// IPv6 makes endpoints, Envoys and load use IPv6 addresses.
+	IPv6  bool
+	Envoy Envoy
+	// Load is what the client sends; empty stands for 200 requests a second with a timeout of 5 s.
+	Load []Stream
+	// Duration is how long the load is sent; 0 stands for 18 s.
+	Duration time.Duration
+	// Events happen during the load.
+	Events []Event
+	// Seed makes the kubelet's delays repeatable.
+	Seed uint64
+}
+
+// TermBehaviour is what an application does on SIGTERM.
+type TermBehaviour string
+
+// The four kinds of application.
+const (
+	Exit     TermBehaviour = "exit"     // exits at once
+	Graceful TermBehaviour = "graceful" // closes its listener, finishes its requests, exits
+	Serve    TermBehaviour = "serve"    // goes on for App.ServeFor, then exits at once
+	Ignore   TermBehaviour = "ignore"   // goes on until it is killed
+)
+
+// App describes the backends' application.
+type App struct {
+	// OnTerm is Exit if empty.
+	OnTerm TermBehaviour
+	// ServeFor is for Serve; 0 stands for 5 s.
+	ServeFor time.Duration
+	// PerRequest makes it close each connection after one request.
+	PerRequest bool
+	// Listen is the address to listen on; empty stands for 0.0.0.0, or [::] in an IPv6 run.
+	Listen string
+	// LeaveChild makes it fork a child that inherits the listener and outlives it inside the container.
+	LeaveChild bool
+	// FinishFor makes Graceful take at least so long after SIGTERM, its listener closed.
+	FinishFor time.Duration
+}
+
+// SidecarKind is where lameduck runs in the pod.
+type SidecarKind string
+
+// The ways to run lameduck in a pod.
+const (
+	NoSidecar SidecarKind = ""
+	Native    SidecarKind = "native" // an initContainer with restartPolicy Always and the preStop hook `lameduck drain`
+	Plain     SidecarKind = "plain"  // one of the containers; its SIGTERM is the trigger
+)
+
+// Sidecar describes lameduck's part in the pod.
+type Sidecar struct {
+	Kind SidecarKind
+	// Hold puts the hold hook on the application.
+	Hold bool
+	// Relay makes all pods of the run each other's static peers.
+	Relay bool
+	// Args are further flags of `lameduck run`.
+	Args []string
+	// HookDelay is how late the exec hook starts; 0 stands for a random delay of 40–400 ms.
+	HookDelay time.Duration
+}
+
+// Gone is what becomes of a dead pod's address.
+type Gone string
+
+// What a dead pod's address does.
+const (
+	Dropped     Gone = ""            // packets vanish, as on a routed network
+	Unreachable Gone = "unreachable" // ARP finds nobody: EHOSTUNREACH after about 3 s, as on a shared link
+	Reused      Gone = "reused"      // another pod, of another service, has it at once
+)
+
+// Envoy describes the proxies and how they learn of endpoints.
+type Envoy struct {
+	// Count is how many there are, each in a namespace of its own; 0 stands for 1.
+	Count int
+	// Lag is the time from a pod's deletion to Envoy's hearing of it, or Never.
+	Lag time.Duration
+	// Draining is Envoy Gateway ≥ 1.3's way: the endpoint is DRAINING Lag after the deletion, and leaves the list
+	// Lag after the pod's end. Without it, it leaves the list Lag after the deletion.
+	Draining bool
+	Policy   Policy
+}
+
+// Stream is one kind of request, sent open-loop: each at its time, whatever became of those before.
+type Stream struct {
+	Name string
+	// Rate is in requests a second; 0 stands for 200.
+	Rate float64
+	// Timeout is the client's; 0 stands for 5 s.
+	Timeout time.Duration
+	// Delay is how long the application takes to answer.
+	Delay time.Duration
+	// Path is the request's path; empty stands for /.
+	Path string
+	// From and Until bound it within the run; Until 0 stands for the run's Duration.
+	From, Until time.Duration
+}
+
+// Event is something that happens At a time after the load's start.
+type Event struct {
+	At time.Duration
+	// Delete lists pods to delete together.
+	Delete []int
+	// Restart lists pods whose application container the kubelet restarts, as after a failed liveness probe.
+	Restart []int
+	// Get asks a pod over HTTP from the node's side.
+	Get *Get
+}
+
+// Get is one HTTP request from the node's side to a pod.
+type Get struct {
+	Pod  int
+	Port uint16
+	Path string
+}
+
+// withDefaults returns the Spec with its zero values filled in.
+func (s Spec) withDefaults() Spec {
+	set(&s.Pods, 3)
+	set(&s.Grace, 30*time.Second)
+	set(&s.Duration, 18*time.Second)
+	set(&s.Seed, 1)
+	set(&s.App.OnTerm, Exit)
+	set(&s.App.ServeFor, 5*time.Second)
+	if s.IPv6 {
+		set(&s.App.Listen, "[::]")
+	}
+	set(&s.App.Listen, "0.0.0.0")
+	set(&s.Envoy.Count, 1)
+	s.Envoy.Policy = s.Envoy.Policy.withDefaults()
+	if len(s.Load) == 0 {
+		s.Load = []Stream{{}}
+	}
+	streams := make([]Stream, len(s.Load))
+	for i, l := range s.Load {
+		set(&l.Rate, 200)
+		set(&l.Timeout, 5*time.Second)
+		set(&l.Path, "/")
+		set(&l.Until, s.Duration)
+		streams[i] = l
+	}
+	s.Load = streams
+	return s
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
