@@ -1,0 +1,117 @@
+package takeover
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// verdict is what the first bytes of a connection make of it.
+type verdict uint8
+
+const (
+	undecided verdict = iota // more bytes may tell
+	pass                     // relayed
+	failCheck                // an HTTP/1.1 health check: answered with 503
+)
+
+// classify judges the first bytes of a connection. A verdict other than undecided does not change as bytes are added.
+// Health checks of other protocols (HTTP/2, gRPC) are told by other first bytes: each adds a verdict of its own here.
+func classify(b []byte, healthPaths []string) verdict {
+	if len(b) == 0 {
+		return undecided
+	}
+	return classifyHTTP1(b, healthPaths)
+}
+
+const (
+	checker   = "Envoy/HC"     // the user-agent of Envoy's health checker (docs: "health checking", HTTP health checking)
+	requestID = "x-request-id" // Envoy adds it to what it forwards; its health checker does not
+	maxMethod = 32
+)
+
+func classifyHTTP1(b []byte, healthPaths []string) verdict {
+	crlf := []byte("\r\n")
+	line, rest, complete := bytes.Cut(b, crlf)
+	path, ok := requestLine(line, complete)
+	switch {
+	case !ok:
+		return pass
+	case !complete:
+		return undecided
+	}
+	suspect := slices.ContainsFunc(healthPaths, func(p string) bool { return p == string(path) })
+	for {
+		line, rest, complete = bytes.Cut(rest, crlf)
+		switch {
+		case !complete:
+			return undecided
+		case len(line) == 0 && suspect: // the end of the head
+			return failCheck
+		case len(line) == 0:
+			return pass
+		}
+		name, value, ok := bytes.Cut(line, []byte{':'})
+		if !ok || !isToken(name) || bytes.IndexByte(value, '\n') >= 0 {
+			return pass // not for us to judge
+		}
+		switch {
+		case equalFold(name, "user-agent") && equalFold(bytes.Trim(value, " \t"), checker):
+			return failCheck
+		case equalFold(name, requestID):
+			suspect = false
+		}
+	}
+}
+
+// requestLine finds the path of an HTTP/1 request; ok is false where the line is not, and cannot become, its first.
+func requestLine(line []byte, complete bool) (path []byte, ok bool) {
+	method, rest, more := bytes.Cut(line, []byte{' '})
+	if len(method) > maxMethod || !isToken(method) {
+		return nil, false
+	}
+	target, version, most := bytes.Cut(rest, []byte{' '})
+	if !more || !most {
+		return nil, !complete && isTarget(target)
+	}
+	if len(target) == 0 || !isTarget(target) {
+		return nil, false
+	}
+	const want = "HTTP/1."
+	n := min(len(version), len(want))
+	if string(version[:n]) != want[:n] || len(version) > len(want)+2 { // a digit, and a CR whose LF has not come
+		return nil, false
+	}
+	if complete && len(version) != len(want)+1 {
+		return nil, false
+	}
+	path, _, _ = bytes.Cut(target, []byte{'?'})
+	return path, true
+}
+
+// isToken tells whether b is a token (RFC 9110, 5.6.2).
+func isToken(b []byte) bool {
+	for _, c := range b {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// isTarget tells whether no byte of b is forbidden in a request target.
+func isTarget(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func equalFold(b []byte, s string) bool {
+	return len(b) == len(s) && bytes.EqualFold(b, []byte(s))
+}

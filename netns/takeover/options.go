@@ -1,0 +1,77 @@
+// Package takeover listens on the application's ports after the application has left them, and passes each connection on
+// to another endpoint of the same Service.
+//
+//	Arm ──▶ armed: bind+listen is tried every 5 ms and at each Kick, while a peer answers
+//	          │  ▲
+//	   Taken  ▼  │  Released: no peer answers; the kernel refuses (a RST at the SYN, which clients retry safely)
+//	        taken: each connection is looked at, then relayed, or answered if it is a health check
+//
+// Nothing happens before the first Arm: no dial, no timer, no socket. Nothing here needs a privilege.
+package takeover
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+)
+
+// Listener says where the application listened.
+type Listener struct {
+	Addr   netip.AddrPort
+	V6Only bool
+}
+
+// Target names peers: every address that Host resolves to, on Host's port.
+type Target struct {
+	// Port is the application port that is relayed to this target; 0 stands for every application port
+	// that no target names.
+	Port uint16
+	// Host is host:port. Names are resolved anew at every probe.
+	Host string
+}
+
+// EventKind says what happened in a takeover.
+type EventKind uint8
+
+// The kinds of event.
+const (
+	// Taken: lameduck listens on the port.
+	Taken EventKind = iota + 1
+	// Released: lameduck no longer listens on the port, since no peer answers; the kernel refuses.
+	Released
+	// CheckFailed: a health check on a taken port was answered with 503.
+	CheckFailed
+)
+
+// Event is told to Options.Notify.
+type Event struct {
+	Kind     EventKind
+	Listener Listener
+	Remote   netip.AddrPort // CheckFailed: who asked
+	Time     time.Time
+}
+
+// Options configures a Takeover. The zero value relays to nobody.
+type Options struct {
+	Targets []Target
+	// HealthPaths are request paths that are health checks when they bear no x-request-id.
+	HealthPaths []string
+	// Own are the pod's addresses: never a peer.
+	Own []netip.Addr
+	// DialTimeout bounds one dial of one peer. 0 stands for 500 ms.
+	DialTimeout time.Duration
+	Logger      *slog.Logger
+	// Notify hears events, from any goroutine; it must not block.
+	Notify func(Event)
+}
+
+// Stats are counted since the takeover's start.
+type Stats struct {
+	Relayed     uint64 // connections passed on to a peer
+	Open        int    // relayed connections open now
+	Failed      uint64 // taken connections that no peer accepted
+	Looped      uint64 // taken connections that bore the loop mark
+	Checks      uint64 // health checks failed
+	PeersKnown  int
+	PeersAnswer int
+}

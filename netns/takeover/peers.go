@@ -1,0 +1,268 @@
+package takeover
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	probeEvery = time.Second
+	leftOut    = time.Second // a peer that failed a connection is chosen again after that, and a probe
+)
+
+// health is what is known of a peer.
+type health uint8
+
+const (
+	unknown health = iota
+	answers
+	silent
+)
+
+// peer is another endpoint of the Service. peers.mu guards it, but for addr.
+type peer struct {
+	addr    netip.AddrPort
+	health  health
+	open    int       // connections relayed to it, or being dialled
+	out     time.Time // no answer counts before
+	due     bool      // to be probed
+	probing bool
+	own     bool // said to be left out
+}
+
+// peers are those of all targets.
+type peers struct {
+	sys     *system
+	log     *slog.Logger
+	changed func() // called when a peer begins or ceases to answer
+	timeout time.Duration
+	named   []netip.Addr // Options.Own
+	kick    chan struct{}
+
+	mu      sync.Mutex
+	targets []*target
+	byAddr  map[netip.AddrPort]*peer
+}
+
+func newPeers(opts Options, sys *system, log *slog.Logger, changed func()) *peers {
+	ps := &peers{
+		sys: sys, log: log, changed: changed, timeout: opts.DialTimeout, named: opts.Own,
+		kick: make(chan struct{}, 1), byAddr: make(map[netip.AddrPort]*peer),
+	}
+	for _, t := range opts.Targets {
+		ps.targets = append(ps.targets, newTarget(t))
+	}
+	return ps
+}
+
+// run resolves and probes each second until ctx is done.
+func (ps *peers) run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	ps.sayUnusable()
+	ps.resolve(ctx, &work)
+	ps.probeAll()
+	for {
+		select {
+		case <-tick.C:
+			ps.resolve(ctx, &work)
+			ps.probeAll()
+		case <-ps.kick:
+			ps.probe(ctx, &work)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// probeAll makes every peer due for a probe at once.
+func (ps *peers) probeAll() {
+	ps.mu.Lock()
+	for _, p := range ps.byAddr {
+		p.due = true
+	}
+	ps.mu.Unlock()
+	ps.rouse()
+}
+
+// suspect has a peer probed at once: it has reset a connection without a word, as one does that is covering itself.
+func (ps *peers) suspect(p *peer) {
+	ps.mu.Lock()
+	p.due = true
+	ps.mu.Unlock()
+	ps.rouse()
+}
+
+func (ps *peers) rouse() {
+	select {
+	case ps.kick <- struct{}{}:
+	default:
+	}
+}
+
+// probe begins a probe of each peer that is due, unless one of it is under way.
+func (ps *peers) probe(ctx context.Context, work *sync.WaitGroup) {
+	own := ps.own()
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, p := range ps.byAddr {
+		if !p.due || p.probing {
+			continue
+		}
+		p.due = false
+		if p.isOwn(own) {
+			if !p.own {
+				ps.log.Warn("peer left out: the address is this pod's own", "peer", p.addr)
+			}
+			p.own = true
+			continue
+		}
+		p.probing = true
+		work.Go(func() { ps.ask(ctx, p) })
+	}
+}
+
+// own are the addresses that are never a peer's.
+func (ps *peers) own() []netip.Addr {
+	own, err := ps.sys.own()
+	if err != nil {
+		ps.log.Debug("own addresses cannot be read", "error", err) // the loop mark is the net beneath
+	}
+	for _, a := range ps.named {
+		own = append(own, a.Unmap())
+	}
+	return own
+}
+
+// isOwn tells whether a dial of the peer would meet this pod. Loopback is always one's own, whatever its interface names.
+func (p *peer) isOwn(own []netip.Addr) bool {
+	a := p.addr.Addr()
+	return a.IsLoopback() || a.IsUnspecified() || slices.Contains(own, a.WithZone(""))
+}
+
+func (ps *peers) ask(ctx context.Context, p *peer) {
+	dial, cancel := context.WithTimeout(ctx, ps.timeout)
+	defer cancel()
+	err := ps.sys.probe(dial, p.addr, func() { ps.first(p) })
+	ps.mu.Lock()
+	p.probing = false
+	again := p.due
+	ps.mu.Unlock()
+	if ctx.Err() != nil || err != nil && ours(err) {
+		return
+	}
+	ps.learn(p, err)
+	if again {
+		ps.rouse()
+	}
+}
+
+// first lets a peer of which nothing is known count as soon as it has accepted: the port may be free already.
+func (ps *peers) first(p *peer) {
+	ps.mu.Lock()
+	news := p.health == unknown
+	ps.mu.Unlock()
+	if news {
+		ps.learn(p, nil)
+	}
+}
+
+// learn takes in what a probe says.
+func (ps *peers) learn(p *peer, err error) {
+	now := answers
+	if err != nil {
+		now = silent
+	}
+	ps.mu.Lock()
+	if now == answers && time.Now().Before(p.out) {
+		now = p.health
+	}
+	was := p.health
+	p.health = now
+	ps.mu.Unlock()
+	ps.tell(p, was, now, err)
+}
+
+// fail leaves a peer out that did not accept a connection.
+func (ps *peers) fail(p *peer, err error) {
+	ps.mu.Lock()
+	was := p.health
+	p.health, p.out = silent, time.Now().Add(leftOut)
+	ps.mu.Unlock()
+	ps.tell(p, was, silent, err)
+}
+
+func (ps *peers) tell(p *peer, was, now health, err error) {
+	if was == now {
+		return
+	}
+	if now == answers {
+		ps.log.Info("peer answers", "peer", p.addr)
+	} else {
+		ps.log.Warn("peer does not answer", "peer", p.addr, "error", err)
+	}
+	ps.changed()
+}
+
+// pick chooses the less busy of two random peers that answer, and counts a connection to it; nil: none is left.
+func (ps *peers) pick(port uint16, tried []*peer) *peer {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	var some [32]*peer
+	usable := some[:0]
+	ps.each(port, func(p *peer) {
+		if p.health == answers && !slices.Contains(tried, p) && !slices.Contains(usable, p) {
+			usable = append(usable, p)
+		}
+	})
+	if len(usable) == 0 {
+		return nil
+	}
+	i := rand.IntN(len(usable))
+	p := usable[i]
+	if len(usable) > 1 {
+		if q := usable[(i+1+rand.IntN(len(usable)-1))%len(usable)]; q.open < p.open {
+			p = q
+		}
+	}
+	p.open++
+	return p
+}
+
+// done takes back what pick counted.
+func (ps *peers) done(p *peer) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p.open--
+}
+
+// answering counts the peers that a port could be relayed to now.
+func (ps *peers) answering(port uint16) (n int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.each(port, func(p *peer) {
+		if p.health == answers {
+			n++
+		}
+	})
+	return n
+}
+
+// count tells of all targets' peers how many are known and how many answer.
+func (ps *peers) count() (known, answer int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, p := range ps.byAddr {
+		if p.health == answers {
+			answer++
+		}
+	}
+	return len(ps.byAddr), answer
+}

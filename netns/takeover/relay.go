@@ -1,0 +1,72 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// tries bounds the peers that are dialled for one connection: its client waits.
+const tries = 3
+
+var errNoPeer = errors.New("takeover: no peer accepts")
+
+// relay passes the connection on to a peer until both sides have ended. What is yet unread of it is passed on too.
+func (t *Takeover) relay(ctx context.Context, l *link, port uint16) {
+	server, p, err := t.dialPeer(ctx, port)
+	if err != nil {
+		t.failed.Add(1)
+		reset(l.client)
+		return
+	}
+	defer t.peers.done(p)
+	t.conns.join(l, server)
+	t.relayed.Add(1)
+	t.open.Add(1)
+	defer t.open.Add(-1)
+	if join(l.client, server) {
+		t.peers.suspect(p)
+	}
+}
+
+// dialPeer finds a peer that accepts; its caller tells peers.done when the connection has ended.
+func (t *Takeover) dialPeer(ctx context.Context, port uint16) (*net.TCPConn, *peer, error) {
+	var tried [tries]*peer
+	for i := range tried {
+		p := t.peers.pick(port, tried[:i])
+		if p == nil {
+			break
+		}
+		tried[i] = p
+		c, err := t.dialOne(ctx, p)
+		if err == nil {
+			return c, p, nil
+		}
+		t.peers.done(p)
+		if ctx.Err() != nil {
+			break
+		}
+		if !ours(err) {
+			t.peers.fail(p, err)
+		}
+	}
+	return nil, nil, errNoPeer
+}
+
+func (t *Takeover) dialOne(ctx context.Context, p *peer) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
+	defer cancel()
+	return t.sys.dial(ctx, p.addr)
+}
+
+// ours tells whether a dial failed for want of something here: that says nothing about the peer.
+func ours(err error) bool {
+	for _, errno := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EADDRNOTAVAIL} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}

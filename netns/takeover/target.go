@@ -1,0 +1,140 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// lookupTimeout bounds one resolution. Until the next succeeds, the last addresses stay.
+const lookupTimeout = 2 * time.Second
+
+// target is a configured target and the peers that it stands for now. peers.mu guards what changes.
+type target struct {
+	Target
+	host string // a name; empty: an address, or unusable
+	port uint16
+	err  error // Host cannot be used
+
+	peers     []*peer
+	resolving bool
+	failing   bool
+}
+
+func newTarget(t Target) *target {
+	host, service, err := net.SplitHostPort(t.Host)
+	if err != nil {
+		return &target{Target: t, err: err}
+	}
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil || port == 0 {
+		return &target{Target: t, err: fmt.Errorf("%q is no port", service)}
+	}
+	return &target{Target: t, host: host, port: uint16(port)}
+}
+
+// sayUnusable tells of targets that are no host:port.
+func (ps *peers) sayUnusable() {
+	for _, t := range ps.targets {
+		if t.err != nil {
+			ps.log.Error("relay target is not host:port", "target", t.Host, "error", t.err)
+		}
+	}
+}
+
+// targeted tells whether any target is meant for the port.
+func (ps *peers) targeted(port uint16) bool {
+	return slices.ContainsFunc(ps.targets, func(t *target) bool { return t.err == nil && (t.Port == port || t.Port == 0) })
+}
+
+// each calls f for every peer of the port: those of the targets that name it, or else those of the targets for every port.
+// ps.mu is held.
+func (ps *peers) each(port uint16, f func(*peer)) {
+	named := slices.ContainsFunc(ps.targets, func(t *target) bool { return t.Port == port })
+	for _, t := range ps.targets {
+		if named && t.Port == port || !named && t.Port == 0 {
+			for _, p := range t.peers {
+				f(p)
+			}
+		}
+	}
+}
+
+// resolve begins to resolve each target, unless that is under way.
+func (ps *peers) resolve(ctx context.Context, work *sync.WaitGroup) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, t := range ps.targets {
+		if t.err != nil || t.resolving {
+			continue
+		}
+		if addr, err := netip.ParseAddr(t.host); err == nil {
+			if t.peers == nil {
+				ps.replace(t, []netip.Addr{addr})
+			}
+			continue
+		}
+		t.resolving = true
+		work.Go(func() { ps.look(ctx, t) })
+	}
+}
+
+func (ps *peers) look(ctx context.Context, t *target) {
+	bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addrs, err := ps.sys.lookup(bounded, t.host)
+	if err == nil && len(addrs) == 0 {
+		err = fmt.Errorf("no address")
+	}
+	ps.mu.Lock()
+	t.resolving = false
+	was := t.failing
+	t.failing = err != nil
+	var changed bool
+	if err == nil {
+		changed = ps.replace(t, addrs)
+	}
+	kept := len(t.peers)
+	ps.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && !was:
+		ps.log.Warn("relay target does not resolve", "target", t.Host, "error", err, "peers_kept", kept)
+	case err == nil && (changed || was):
+		ps.log.Info("relay target resolves", "target", t.Host, "addresses", addrs)
+	}
+	if changed {
+		ps.rouse()
+		ps.changed()
+	}
+}
+
+// replace gives the target its peers, due for a probe where they are new, and forgets those of no target; ps.mu is held.
+func (ps *peers) replace(t *target, addrs []netip.Addr) (changed bool) {
+	var now []*peer
+	for _, a := range addrs {
+		addr := netip.AddrPortFrom(a.Unmap(), t.port)
+		p := ps.byAddr[addr]
+		if p == nil {
+			p = &peer{addr: addr, due: true}
+			ps.byAddr[addr] = p
+		}
+		if !slices.Contains(now, p) {
+			now = append(now, p)
+		}
+		changed = changed || !slices.Contains(t.peers, p)
+	}
+	changed = changed || len(now) != len(t.peers)
+	t.peers = now
+	for addr, p := range ps.byAddr {
+		if !slices.ContainsFunc(ps.targets, func(t *target) bool { return slices.Contains(t.peers, p) }) {
+			delete(ps.byAddr, addr)
+		}
+	}
+	return changed
+}
