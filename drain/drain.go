@@ -217,10 +217,14 @@ func (d *Drain) hear(e sockdiag.Event) {
 	switch {
 	case e.Lost:
 		d.next(Lost{})
+	case e.Listener && d.begun():
+		// Counted after the news: what was refused since the last tick, was refused for this death.
+		d.next(ListenerDied{e.Socket.Local})
+		d.count()
+		d.sample()
 	case e.Listener:
 		d.count()
 		d.next(ListenerDied{e.Socket.Local})
-		d.sample()
 	default:
 		d.next(Ended{e.Socket})
 	}

@@ -49,9 +49,8 @@ func (m *Machine) release(now time.Time, reason string) {
 
 func (m *Machine) exit(now time.Time, reason string) {
 	m.reason, m.ended = reason, now
-	words := m.words(now, "exit")
 	m.enter(now, Done, reason)
-	m.do(Exit{words})
+	m.do(Exit{m.words(now, "exit")})
 }
 
 // holdEnd is the moment at which the hold ends whatever happens.
@@ -155,7 +154,7 @@ func (m *Machine) waitsFor(now time.Time) string {
 	case m.owed > 0:
 		return fmt.Sprintf("the answers that are owed on %d connections, until its deadline in %s", m.owed, left(m.holdEnd()))
 	case ok && now.Before(at):
-		return m.silence(now) + "; quiet in " + left(at)
+		return "silence: " + m.silence(now) + ", quiet in " + left(at)
 	case m.terminated.IsZero():
 		return "SIGTERM"
 	}

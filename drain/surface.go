@@ -31,7 +31,11 @@ func (d *Drain) Degrade(blind bool, format string, args ...any) {
 }
 
 // Hear takes a destroy event. It blocks while the owner is behind, so that the kernel's buffer does the queueing.
+// A listener's death is passed on to the taker first: microseconds count.
 func (d *Drain) Hear(e sockdiag.Event) {
+	if e.Listener && d.options.Taker != nil && d.begun() {
+		d.options.Taker.Kick()
+	}
 	select {
 	case d.heard <- e:
 	case <-d.done:

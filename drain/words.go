@@ -48,7 +48,7 @@ func (m *Machine) words(now time.Time, moment string) LastWords {
 		Owed:        m.owed,
 		Connections: m.connections,
 		Refused:     m.refused,
-		Degraded:    slices.Clone(m.degraded),
+		Degraded:    append([]string{}, m.degraded...),
 		Sending:     m.sending(now),
 	}
 	if m.released != "" {

@@ -2,13 +2,226 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
 	"os"
+	"sync"
+	"time"
+
+	"lameduck/drain"
+	"lameduck/drain/admin"
+	"lameduck/netns"
+	"lameduck/netns/sockdiag"
+	"lameduck/netns/takeover"
 )
 
+// terminationLog is where Kubernetes reads a container's termination message; the kubelet mounts it into each.
+const terminationLog = "/dev/termination-log"
+
 // runSidecar runs the drain until its end and returns the exit status.
-func runSidecar(_ context.Context, _ options, _ <-chan os.Signal, _, stderr io.Writer) int {
-	fmt.Fprintln(stderr, "lameduck: the sidecar is not wired up yet")
-	return exitFailed
+func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout, stderr io.Writer) int {
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	for _, note := range o.notes {
+		logger.Warn("flags", "note", note)
+	}
+	s := &sidecar{logger: logger, stdout: stdout}
+	s.build(o)
+	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(), Logger: logger})
+	if err != nil {
+		fmt.Fprintf(stderr, "lameduck: --admin-address %q: %v; free the port, or name another\n", o.adminAddress, err)
+		return exitUsage
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.work.Wait()
+	defer cancel()
+	s.start(ctx, "admin", server.Run)
+	s.start(ctx, "takeover", s.taker.Run)
+	s.startControl(ctx)
+	s.startWatching(ctx)
+	s.work.Go(func() {
+		for {
+			select {
+			case <-signals:
+				s.drain.Terminate()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	if _, err := s.drain.Run(ctx); err != nil {
+		fmt.Fprintf(stderr, "lameduck: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// sidecar holds the parts of a running lameduck together.
+type sidecar struct {
+	logger *slog.Logger
+	stdout io.Writer
+	drain  *drain.Drain
+	taker  *takeover.Takeover
+	kernel kernel
+	work   sync.WaitGroup
+}
+
+func (s *sidecar) build(o options) {
+	o.takeover.Logger = s.logger
+	o.takeover.Notify = func(e takeover.Event) { s.drain.Took(e) }
+	s.taker = takeover.New(o.takeover)
+	d := drain.Options{Config: o.drain, Kernel: s.kernel.functions(), Taker: s.taker, Speak: s.speak, Logger: s.logger}
+	if o.appHealth != "" {
+		d.AppHealth = func(ctx context.Context) error { return askHealth(ctx, o.appHealth) }
+	}
+	s.drain = drain.New(d)
+}
+
+// start runs a part until ctx ends. A part that fails before is said, and the drain goes on without it.
+func (s *sidecar) start(ctx context.Context, name string, run func(context.Context) error) {
+	s.work.Go(func() {
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			s.drain.Degrade(false, "%s failed: %v", name, err)
+		}
+	})
+}
+
+func (s *sidecar) startControl(ctx context.Context) {
+	control, err := admin.ListenControl(s.drain, s.logger)
+	if err != nil {
+		s.work.Go(func() {
+			s.drain.Degrade(false, "no control socket (%v): `lameduck drain` cannot start the drain, SIGTERM does", err)
+		})
+		return
+	}
+	s.start(ctx, "control socket", control.Run)
+}
+
+// startWatching subscribes to destroy events: at first to those of listeners only, so that idle stays idle.
+func (s *sidecar) startWatching(ctx context.Context) {
+	watcher, err := sockdiag.Watch()
+	if err == nil {
+		err = watcher.FilterListeners()
+	}
+	if err != nil {
+		s.work.Go(func() {
+			s.drain.Degrade(true, "destroy events cannot be had (%v): traffic cannot be watched, the hold is a sleep", err)
+		})
+		return
+	}
+	s.kernel.setWatcher(watcher)
+	s.work.Go(func() {
+		defer watcher.Close()
+		if err := watcher.Run(ctx, s.drain.Hear); err != nil {
+			s.drain.Degrade(true, "destroy events have ended (%v): traffic cannot be watched, the hold is a sleep", err)
+		}
+	})
+}
+
+// speak writes the last words where they outlive the pod.
+func (s *sidecar) speak(w drain.LastWords) {
+	line, err := json.Marshal(w)
+	if err != nil {
+		s.logger.Error("last words", "error", err)
+		return
+	}
+	line = append(line, '\n')
+	if _, err := s.stdout.Write(line); err != nil {
+		s.logger.Warn("last words", "error", err)
+	}
+	// Without Kubernetes there is no such file, and none is made: it would be a plain file in /dev.
+	file, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if os.IsNotExist(err) {
+		return
+	}
+	if err == nil {
+		_, err = file.Write(line)
+		file.Close()
+	}
+	if err != nil {
+		s.logger.Warn("last words", "error", err)
+	}
+}
+
+// healthTimeout bounds a question to --app-health: shorter than a probe's usual second.
+const healthTimeout = 900 * time.Millisecond
+
+func askHealth(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	// A connection for each question: an idle one would be traffic to the application when it ends.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if response.StatusCode < 200 || response.StatusCode > 399 {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return nil
+}
+
+// kernel opens what the drain asks for at the first use, and again where that failed.
+type kernel struct {
+	mu       sync.Mutex
+	watcher  *sockdiag.Watcher
+	dumper   *sockdiag.Dumper
+	counters *netns.CounterReader
+}
+
+func (k *kernel) functions() drain.Kernel {
+	return drain.Kernel{
+		Dump:        k.dump,
+		ProcDump:    sockdiag.ProcDump,
+		FilterPorts: k.filterPorts,
+		Counters:    k.count,
+		Addresses:   netns.Addresses,
+		Gateways:    netns.Gateways,
+	}
+}
+
+func (k *kernel) setWatcher(w *sockdiag.Watcher) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.watcher = w
+}
+
+func (k *kernel) filterPorts(ports []uint16) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.watcher == nil {
+		return nil // said already
+	}
+	return k.watcher.FilterPorts(ports)
+}
+
+// dump is called by the drain's goroutine only.
+func (k *kernel) dump(q sockdiag.Query, fn func(*sockdiag.Socket) bool) error {
+	if k.dumper == nil {
+		dumper, err := sockdiag.Open()
+		if err != nil {
+			return err
+		}
+		k.dumper = dumper
+	}
+	return k.dumper.Dump(q, fn)
+}
+
+// count is called by the drain's goroutine only.
+func (k *kernel) count() (inSegs, refused uint64, err error) {
+	if k.counters == nil {
+		if k.counters, err = netns.OpenCounters(); err != nil {
+			return 0, 0, err
+		}
+	}
+	c, err := k.counters.Read()
+	return c.InSegs, c.Refused(netns.Counters{}), err
 }
