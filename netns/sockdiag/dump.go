@@ -1,7 +1,6 @@
 package sockdiag
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -32,7 +31,7 @@ type Dumper struct {
 // Open makes a Dumper for the network namespace of the calling thread. Where sock_diag is forbidden the error is
 // fs.ErrPermission, here or in Dump: then ProcDump is what remains.
 func Open() (*Dumper, error) {
-	fd, err := open(unix.SOCK_CLOEXEC)
+	fd, err := open(0)
 	if err != nil {
 		return nil, fmt.Errorf("sockdiag: %w", err)
 	}
@@ -42,19 +41,6 @@ func Open() (*Dumper, error) {
 		return nil, fmt.Errorf("sockdiag: receive timeout: %w", err)
 	}
 	return &Dumper{fd: fd, buf: make([]byte, dumpBuffer)}, nil
-}
-
-// open makes a sock_diag socket that hears the kernel alone: a connected netlink socket takes no unicast from others.
-func open(flags int) (int, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|flags, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return -1, fmt.Errorf("socket: %w", err)
-	}
-	if err := unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("connect: %w", err)
-	}
-	return fd, nil
 }
 
 // Close releases the netlink socket.
@@ -121,44 +107,30 @@ func (d *Dumper) dump(q Query, family uint8, fn func(*Socket) bool) error {
 func (d *Dumper) answer(b []byte, interrupted *bool, fn func(*Socket) bool) (done bool, err error) {
 	more := true
 	for len(b) >= unix.SizeofNlMsghdr {
-		n := int(ne32(b))
-		if n < unix.SizeofNlMsghdr || n > len(b) {
-			return false, errMalformed
+		var m message
+		if m, b, err = next(b); err != nil {
+			return false, err
 		}
-		payload := b[unix.SizeofNlMsghdr:n]
-		kind, flags, seq := binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint16(b[6:]), ne32(b[8:])
-		b = b[min(align(n), len(b)):]
-		if seq != d.seq {
+		if m.seq != d.seq {
 			continue // the rest of a dump that timed out
 		}
-		if flags&unix.NLM_F_DUMP_INTR != 0 {
+		if m.flags&unix.NLM_F_DUMP_INTR != 0 {
 			*interrupted = true
 		}
-		switch kind {
+		switch m.kind {
 		case unix.NLMSG_DONE, unix.NLMSG_ERROR:
-			return true, status(payload)
+			return true, status(m.payload)
 		case unix.SOCK_DIAG_BY_FAMILY:
 			if !more {
 				continue
 			}
-			if err := decode(payload, &d.socket); err != nil {
+			if err := decode(m.payload, &d.socket); err != nil {
 				return false, err
 			}
 			more = fn(&d.socket)
 		}
 	}
 	return false, nil
-}
-
-// status is the error number that NLMSG_ERROR and NLMSG_DONE begin with, negative.
-func status(payload []byte) error {
-	if len(payload) < 4 {
-		return nil
-	}
-	if errno := int32(ne32(payload)); errno < 0 {
-		return unix.Errno(-errno)
-	}
-	return nil
 }
 
 // receive reads one datagram. With a receive timeout set, a signal ends recv with EINTR even under SA_RESTART, and the

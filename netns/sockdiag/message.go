@@ -108,8 +108,3 @@ func address(family uint8, b []byte) (netip.Addr, bool) {
 	}
 	return netip.Addr{}, false
 }
-
-func ne32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
-
-// align rounds up to the 4 bytes that netlink messages and attributes are padded to.
-func align(n int) int { return (n + 3) &^ 3 }

@@ -17,7 +17,7 @@ type Query struct {
 
 func (q Query) states() States {
 	if q.States == 0 {
-		return ^States(0)
+		return Of(NewSynRecv)<<1 - Of(Established)
 	}
 	if q.States&Of(SynRecv) != 0 {
 		// Half-open connections are NEW_SYN_RECV in the hash, though the kernel reports them as SYN_RECV.

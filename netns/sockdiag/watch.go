@@ -2,8 +2,6 @@ package sockdiag
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -39,7 +37,7 @@ type Watcher struct {
 // Watch makes a Watcher for the network namespace of the calling thread. Events are kept from now on, as far as the
 // buffer goes, and told by Run.
 func Watch() (*Watcher, error) {
-	fd, err := open(unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK)
+	fd, err := open(unix.SOCK_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("sockdiag: watch: %w", err)
 	}
@@ -73,25 +71,26 @@ func (w *Watcher) Close() error { return w.file.Close() }
 // nothing dies it sleeps, with no timer. It must not run twice at once.
 func (w *Watcher) Run(ctx context.Context, fn func(Event)) error {
 	if err := w.file.SetReadDeadline(time.Time{}); err != nil {
-		return closed(err)
+		return fmt.Errorf("sockdiag: events: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { w.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var failure error
 	lost := false
-	err := w.conn.Read(func(fd uintptr) bool {
-		for ctx.Err() == nil {
+	// Read itself fails in two ways only, the deadline and Close: both are the end that was asked for.
+	_ = w.conn.Read(func(fd uintptr) (done bool) {
+		for ctx.Err() == nil && failure == nil {
 			n, err := unix.Read(int(fd), w.buf)
 			switch err {
 			case nil:
 				failure = w.tell(w.buf[:n], fn)
 			case unix.ENOBUFS:
 				// Told once, and from then on the kernel drops events, untold, until the queue is empty
-				// (NETLINK_S_CONGESTED). A dump made before that would conclude too much.
+				// (NETLINK_S_CONGESTED). A dump made before that would miss deaths that nobody tells.
 				lost = true
 			case unix.EAGAIN:
 				if !lost {
-					return false
+					return false // wait, in the runtime's poller
 				}
 				lost = false
 				fn(Event{Lost: true, At: time.Now()})
@@ -99,41 +98,31 @@ func (w *Watcher) Run(ctx context.Context, fn func(Event)) error {
 			default:
 				failure = err
 			}
-			if failure != nil {
-				return true
-			}
 		}
 		return true
 	})
 	if failure != nil {
 		return fmt.Errorf("sockdiag: events: %w", failure)
 	}
-	return closed(err)
-}
-
-// closed turns the two ways in which Run is ended into nil.
-func closed(err error) error {
-	if err == nil || errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
-	}
-	return fmt.Errorf("sockdiag: events: %w", err)
+	return nil
 }
 
 func (w *Watcher) tell(b []byte, fn func(Event)) error {
 	event := Event{At: time.Now()}
 	for len(b) >= unix.SizeofNlMsghdr {
-		n := int(ne32(b))
-		if n < unix.SizeofNlMsghdr || n > len(b) {
-			return errMalformed
+		m, rest, err := next(b)
+		if err != nil {
+			return err
 		}
-		if binary.NativeEndian.Uint16(b[4:]) == unix.SOCK_DIAG_BY_FAMILY {
-			if err := decode(b[unix.SizeofNlMsghdr:n], &event.Socket); err != nil {
-				return err
-			}
-			event.Listener = wasListener(&event.Socket)
-			fn(event)
+		b = rest
+		if m.kind != unix.SOCK_DIAG_BY_FAMILY {
+			continue
 		}
-		b = b[min(align(n), len(b)):]
+		if err := decode(m.payload, &event.Socket); err != nil {
+			return err
+		}
+		event.Listener = wasListener(&event.Socket)
+		fn(event)
 	}
 	return nil
 }
