@@ -137,10 +137,8 @@ func variables(table []flag, env []string) (values map[string]string, notes []st
 // (kubernetes.io/docs/concepts/services-networking/service, "environment variables"). LAMEDUCK_PORT is
 // tcp://10.0.0.11:8420 then, which must not keep the sidecar from starting.
 func isServiceLink(name, value string) bool {
-	if strings.HasSuffix(name, "_PORT") {
-		return strings.Contains(value, "://")
-	}
-	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") || strings.Contains(name, "_PORT_")
+	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") || strings.Contains(name, "_PORT_") ||
+		strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
 // check judges flags against each other.
