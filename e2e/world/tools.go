@@ -38,7 +38,7 @@ func Prepare(ctx context.Context, log io.Writer) (Tools, error) {
 		return Tools{}, err
 	}
 	if err := goBuild(ctx, root, t.Lameduck, "./cmd/lameduck"); err != nil {
-		_, _ = fmt.Fprintln(log, err) // HACK
+		return Tools{}, err
 	}
 	t.Envoy, err = findEnvoy(ctx, build, log)
 	return t, err

@@ -25,7 +25,7 @@ func run(role string, args []string) int {
 	var err error
 	switch role {
 	case "run":
-		err = runSpec(os.Stdin, os.Stdout)
+		err = runSpec(args, os.Stdin, os.Stdout)
 	case "node":
 		err = node.Main(os.Stdin, os.Stdout)
 	case "app":

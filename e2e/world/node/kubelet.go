@@ -39,14 +39,14 @@ func (k *kubelet) delete(p *pod) {
 		ended[i] = make(chan struct{})
 	}
 	for i, c := range p.containers {
-		lag := c.lag(p)
+		lags := [2]time.Duration{c.lag(p), callLag(p)}
 		var turn []chan struct{}
 		if c.native {
 			turn = ended[i+1:]
 		}
 		go func() {
 			defer close(ended[i])
-			k.stop(p, c, lag, turn)
+			k.stop(p, c, lags, turn)
 		}()
 	}
 	for _, e := range ended {
@@ -59,19 +59,23 @@ func (c *container) lag(p *pod) time.Duration {
 	if c.preStop != nil && c.preStop.exec != nil {
 		return c.execDelay
 	}
-	return between(p.random, 10*time.Millisecond, 40*time.Millisecond)
+	return callLag(p)
 }
 
-// stop ends one container: its hook, its turn, SIGTERM, SIGKILL. lag is the time that the deletion takes to it.
-func (k *kubelet) stop(p *pod, c *container, lag time.Duration, turn []chan struct{}) {
+// callLag is how long one call of the kubelet to the container runtime, or to a pod, takes to arrive.
+func callLag(p *pod) time.Duration { return between(p.random, 10*time.Millisecond, 40*time.Millisecond) }
+
+// stop ends one container: its hook, its turn, SIGTERM, SIGKILL. lags are the times that the deletion takes to it, and
+// that the SIGTERM takes once its turn has come.
+func (k *kubelet) stop(p *pod, c *container, lags [2]time.Duration, turn []chan struct{}) {
 	process := c.current()
-	<-time.After(lag)
+	<-time.After(lags[0])
 	clock := time.Now()
 	if c.preStop != nil {
 		k.runHook(p, c, clock.Add(k.grace))
 	}
 	if waitAll(turn, clock.Add(k.grace)) {
-		<-time.After(lag) // the call to the container runtime takes its time again
+		<-time.After(lags[1])
 	}
 	deadline := clock.Add(k.grace)
 	if least := time.Now().Add(leastGrace); deadline.Before(least) {
@@ -100,7 +104,7 @@ func (k *kubelet) terminate(p *pod, c *container, process *process, deadline tim
 
 // restart ends the container alone, as after a failed liveness probe, and starts it anew.
 func (k *kubelet) restart(p *pod, c *container) error {
-	k.stop(p, c, c.lag(p), nil)
+	k.stop(p, c, [2]time.Duration{c.lag(p), callLag(p)}, nil)
 	if err := c.start(p.ns); err != nil {
 		return err
 	}

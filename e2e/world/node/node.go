@@ -90,8 +90,10 @@ func (n *node) privateFiles() error {
 	if err := unix.Mount("tmpfs", n.dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return fmt.Errorf("mount run folder: %w", err)
 	}
-	// The box looks its /proc/self up in it, and user namespaces are set up through it.
-	_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	// Process ids are looked up in /proc: it must show this PID namespace.
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc (is it masked, as in a container?): %w", err)
+	}
 	return nil
 }
 

@@ -124,6 +124,9 @@ func (n *node) start(p *pod) error {
 			if err := n.waitListening(c, p, adminPort); err != nil {
 				return err
 			}
+			if err := checkWalls(c.current()); err != nil {
+				return err
+			}
 		}
 	}
 	return n.waitListening(p.container(appName), p, world.AppPort)
