@@ -63,7 +63,9 @@ func (c *container) lag(p *pod) time.Duration {
 }
 
 // callLag is how long one call of the kubelet to the container runtime, or to a pod, takes to arrive.
-func callLag(p *pod) time.Duration { return between(p.random, 10*time.Millisecond, 40*time.Millisecond) }
+func callLag(p *pod) time.Duration {
+	return between(p.random, 10*time.Millisecond, 40*time.Millisecond)
+}
 
 // stop ends one container: its hook, its turn, SIGTERM, SIGKILL. lags are the times that the deletion takes to it, and
 // that the SIGTERM takes once its turn has come.

@@ -2,6 +2,8 @@ package node
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,22 +11,14 @@ import (
 	"time"
 
 	"lameduck/e2e/world"
+	"lameduck/e2e/world/proxy"
 )
 
 // result puts together what the client, Envoy's log and the pods tell.
 func (n *node) result(outcome world.Outcome) (world.Result, error) {
 	r := world.Result{Spec: n.spec, Load: outcome}
-	for _, p := range n.proxies {
-		entries, err := p.ReadAccessLog()
-		if err != nil {
-			return r, err
-		}
-		for i, f := range r.Load.Failures {
-			if e, ok := entries[strconv.Itoa(f.ID)]; ok {
-				r.Load.Failures[i].Flags, r.Load.Failures[i].Details, r.Load.Failures[i].Upstream = e.Flags, e.Details, e.Upstream
-			}
-		}
-	}
+	// Envoy writes its log out five times a second.
+	_ = poll(2*time.Second, func() error { return n.explain(r.Load.Failures) })
 	seen := make(map[string]int)
 	for _, p := range n.pods {
 		served := p.served()
@@ -43,6 +37,28 @@ func (n *node) result(outcome world.Outcome) (world.Result, error) {
 		r.Answers = append(r.Answers, a.answer)
 	}
 	return r, nil
+}
+
+// explain adds to each failure what Envoy's log says of it; it fails if the log is silent on one.
+func (n *node) explain(failures []world.Failure) error {
+	entries := make(map[string]proxy.LogEntry)
+	for _, p := range n.proxies {
+		more, err := p.ReadAccessLog()
+		if err != nil {
+			return err
+		}
+		maps.Copy(entries, more)
+	}
+	var silent error
+	for i := range failures {
+		f := &failures[i]
+		e, ok := entries[strconv.Itoa(f.ID)]
+		if !ok && f.Kind != "stranger" {
+			silent = fmt.Errorf("nothing of request %d in Envoy's log", f.ID)
+		}
+		f.Flags, f.Details, f.Upstream = e.Flags, e.Details, e.Upstream
+	}
+	return silent
 }
 
 func (n *node) podResult(p *pod, served int, start time.Time) world.Pod {
