@@ -111,7 +111,10 @@ type Envoy struct {
 	// Draining is Envoy Gateway ≥ 1.3's way: the endpoint is DRAINING Lag after the deletion, and leaves the list
 	// Lag after the pod's end. Without it, it leaves the list Lag after the deletion.
 	Draining bool
-	Policy   Policy
+	// Fresh is how many of the last pods are new: Envoy hears of them together with the first deletion, as in a rolling
+	// update, where one late list brings both.
+	Fresh  int
+	Policy Policy
 }
 
 // Stream is one kind of request, sent open-loop: each at its time, whatever became of those before.

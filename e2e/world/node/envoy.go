@@ -20,6 +20,7 @@ type endpointState int
 
 const (
 	listed endpointState = iota
+	unknown
 	draining
 	removed
 )
@@ -33,10 +34,16 @@ type controlPlane struct {
 	write func(version int, states []endpointState) error
 }
 
+// set changes what is said of a pod; the list that brings it brings whatever else is new.
 func (c *controlPlane) set(pod int, state endpointState) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.states[pod] = state
+	for i, s := range c.states {
+		if s == unknown {
+			c.states[i] = listed
+		}
+	}
 	return c.publish()
 }
 
@@ -57,7 +64,11 @@ func (n *node) startEnvoys() error {
 		}
 		n.proxies = append(n.proxies, config)
 	}
-	n.control = &controlPlane{states: make([]endpointState, n.spec.Pods), write: n.writeEndpoints}
+	states := make([]endpointState, n.spec.Pods)
+	for i := n.spec.Pods - n.spec.Envoy.Fresh; i < n.spec.Pods; i++ {
+		states[i] = unknown
+	}
+	n.control = &controlPlane{states: states, write: n.writeEndpoints}
 	if err := n.control.publish(); err != nil {
 		return err
 	}
@@ -71,7 +82,7 @@ func (n *node) startEnvoys() error {
 func (n *node) writeEndpoints(version int, states []endpointState) error {
 	var endpoints []proxy.Endpoint
 	for i, s := range states {
-		if s != removed {
+		if s == listed || s == draining {
 			endpoints = append(endpoints, proxy.Endpoint{
 				Address: n.podIP(n.pods[i]), Port: world.AppPort, Draining: s == draining,
 			})
