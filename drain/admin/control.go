@@ -34,6 +34,8 @@ type Control struct {
 	backend  Backend
 	listener *limiter
 	logger   *slog.Logger
+
+	read time.Duration // readTimeout, shorter in tests
 }
 
 // ListenControl opens the control socket. The error is ErrControlInUse where another process has it.
@@ -53,6 +55,7 @@ func listenControl(name string, backend Backend, logger *slog.Logger) (*Control,
 		backend:  backend,
 		listener: limit(listener, maxControls, maxHolds),
 		logger:   discardIfNil(logger),
+		read:     readTimeout,
 	}, nil
 }
 
@@ -91,7 +94,7 @@ func (c *Control) pause(ctx context.Context, err error) {
 // serve answers one line of one client.
 func (c *Control) serve(ctx context.Context, conn *limited) {
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetReadDeadline(time.Now().Add(readTimeout))
+	_ = conn.SetReadDeadline(time.Now().Add(c.read))
 	line, err := bufio.NewReaderSize(io.LimitReader(conn, maxLine), maxLine).ReadString('\n')
 	if err != nil {
 		c.answer(conn, "error no line of at most 63 bytes came: "+err.Error())

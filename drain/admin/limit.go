@@ -13,11 +13,12 @@ const (
 	maxHolds = 512
 )
 
-// limiter bounds the connections of a listener. A connection above the bound waits in the kernel's backlog.
+// limiter bounds the connections of a listener. A connection above the bound waits unread, those behind it
+// in the kernel's backlog.
 //
 // Holds are the difficulty: each keeps its connection for minutes, so many of them could keep health checks out, and
 // turning one away would end the life of its container at once (a hook that fails is followed by SIGTERM). So a hold
-// gives its place back, and only a hold above maxHolds keeps it. At the very worst new connections wait in the backlog,
+// gives its place back, and only a hold above maxHolds keeps it. At the very worst new connections wait,
 // unanswered. For a hold that is still a hold, and nobody's hold is ever ended early.
 type limiter struct {
 	net.Listener
@@ -36,19 +37,19 @@ func limit(listener net.Listener, connections, holds int) *limiter {
 	}
 }
 
-// Accept waits for a place, then for a connection.
+// Accept waits for a connection, then for a place.
 func (l *limiter) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		<-l.places
 		return nil, err
 	}
-	return &limited{Conn: conn, limiter: l, slot: l.places}, nil
+	select {
+	case l.places <- struct{}{}:
+		return &limited{Conn: conn, limiter: l, slot: l.places}, nil
+	case <-l.closed:
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
 }
 
 // crowded tells that connections are no longer to be kept alive: so the last quarter of the places is never

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,14 +27,17 @@ func serve(t *testing.T, backend *fake, change func(*Server)) (base string, stop
 	if change != nil {
 		change(server)
 	}
+	return "http://" + server.Addr().String(), running(t, server.Run)
+}
+
+// running runs a part in the background. stop ends it and waits for its end, which is an error if it takes long.
+func running(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	stop = func() {
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
 		t.Helper()
-		if ctx.Err() != nil {
-			return
-		}
 		cancel()
 		select {
 		case err := <-ended:
@@ -43,9 +47,9 @@ func serve(t *testing.T, backend *fake, change func(*Server)) (base string, stop
 		case <-time.After(watchdog):
 			t.Error("Run does not end")
 		}
-	}
+	})
 	t.Cleanup(stop)
-	return "http://" + server.Addr().String(), stop
+	return stop
 }
 
 // client speaks one protocol and keeps no connection beyond the test.
