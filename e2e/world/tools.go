@@ -22,7 +22,7 @@ type Tools struct {
 // Prepare builds the programs and finds Envoy: $ENVOY, or the PATH, or the wheel. All that it writes is in the
 // repository's build folder, but for Go's own caches. log hears what takes time.
 func Prepare(ctx context.Context, log io.Writer) (Tools, error) {
-	root, err := repository(ctx)
+	root, err := Repository(ctx)
 	if err != nil {
 		return Tools{}, err
 	}
@@ -44,8 +44,8 @@ func Prepare(ctx context.Context, log io.Writer) (Tools, error) {
 	return t, err
 }
 
-// repository is the folder of the module lameduck, from anywhere in lameduck/e2e.
-func repository(ctx context.Context) (string, error) {
+// Repository is the folder of the module lameduck, from anywhere in lameduck/e2e.
+func Repository(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "lameduck/e2e").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the repository: run from within its e2e folder: %w", explained(err))

@@ -49,11 +49,18 @@ func (n *node) delete(i int) error {
 		go func() { told <- n.tell(p, lag) }()
 	}
 	n.kubelet.delete(p)
+	// The route first, which takes no time: a real link's end takes tens of milliseconds, in which the kernel would still
+	// answer for the pod, and one refused request is enough for outlier detection to hide the fault.
+	if err := n.net.divert(p.at, n.spec.Gone); err != nil {
+		return err
+	}
+	p.mark("", world.MarkGone, "")
+	close(p.gone)
 	if resets, err = sentResets(p.ns); err != nil {
 		return err
 	}
 	p.resets = resets - p.resets
-	if err := n.net.detach(p.name, p.at, n.spec.Gone); err != nil {
+	if err := n.net.detach(p.name); err != nil {
 		return err
 	}
 	if n.spec.Gone == world.Reused {
@@ -61,8 +68,6 @@ func (n *node) delete(i int) error {
 			return err
 		}
 	}
-	p.mark("", world.MarkGone, "")
-	close(p.gone)
 	if told == nil {
 		return nil
 	}

@@ -67,13 +67,6 @@ func newNetwork() (network, error) {
 	if err := linkUp(here, "lo"); err != nil {
 		return network{}, err
 	}
-	// The address of a pod that is gone meets these routes: silence.
-	for _, dst := range []string{"10.1.0.0/16", "fd00:1::/64"} {
-		route := &netlink.Route{Dst: mustCIDR(dst), Type: unix.RTN_BLACKHOLE}
-		if err := here.RouteAdd(route); err != nil {
-			return network{}, fmt.Errorf("blackhole %s: %w", dst, err)
-		}
-	}
 	return network{}, addVoid(here)
 }
 
@@ -175,8 +168,31 @@ func setUp(h *netlink.Handle, name string, addrs ...netip.Addr) (netlink.Link, e
 	return link, h.LinkSetUp(link)
 }
 
-// detach ends a pod's address.
-func (network) detach(link string, at address, gone world.Gone) error {
+// divert ends a pod's address: what is sent to it vanishes, or meets a link where nobody is.
+func (network) divert(at address, gone world.Gone) error {
+	here, err := netlink.NewHandle()
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	nowhere, err := here.LinkByName(void)
+	if err != nil {
+		return err
+	}
+	for _, a := range at.all() {
+		route := &netlink.Route{Dst: host(a), Type: unix.RTN_BLACKHOLE}
+		if gone == world.Unreachable {
+			route = &netlink.Route{Dst: host(a), LinkIndex: nowhere.Attrs().Index, Scope: netlink.SCOPE_LINK}
+		}
+		if err := here.RouteReplace(route); err != nil {
+			return fmt.Errorf("divert %s: %w", a, err)
+		}
+	}
+	return nil
+}
+
+// detach takes a place's link away.
+func (network) detach(link string) error {
 	here, err := netlink.NewHandle()
 	if err != nil {
 		return err
@@ -185,18 +201,6 @@ func (network) detach(link string, at address, gone world.Gone) error {
 	pair, err := here.LinkByName(link)
 	if err != nil {
 		return err
-	}
-	if gone == world.Unreachable {
-		nowhere, err := here.LinkByName(void)
-		if err != nil {
-			return err
-		}
-		for _, a := range at.all() {
-			route := &netlink.Route{LinkIndex: nowhere.Attrs().Index, Dst: host(a), Scope: netlink.SCOPE_LINK}
-			if err := here.RouteReplace(route); err != nil {
-				return err
-			}
-		}
 	}
 	return here.LinkDel(pair)
 }
@@ -218,9 +222,4 @@ func attrs(name string) netlink.LinkAttrs {
 // host is the network that holds one address alone.
 func host(a netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
-}
-
-func mustCIDR(s string) *net.IPNet {
-	p := netip.MustParsePrefix(s)
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
