@@ -65,8 +65,6 @@ type App struct {
 	Listen string
 	// LeaveChild makes it fork a child that inherits the listener and outlives it inside the container.
 	LeaveChild bool
-	// FinishFor makes Graceful take at least so long after SIGTERM, its listener closed.
-	FinishFor time.Duration
 }
 
 // SidecarKind is where lameduck runs in the pod.
@@ -128,6 +126,9 @@ type Stream struct {
 	Delay time.Duration
 	// Path is the request's path; empty stands for /.
 	Path string
+	// Direct sends it straight to the first pod, from the client's address: a scraper, or a check that nobody announced.
+	// Each request has a connection of its own.
+	Direct bool
 	// From and Until bound it within the run; Until 0 stands for the run's Duration.
 	From, Until time.Duration
 }

@@ -27,7 +27,7 @@ const Stranger = "stranger"
 
 type options struct {
 	name, listen, onTerm, served string
-	serveFor, finishFor          time.Duration
+	serveFor                     time.Duration
 	perRequest, leaveChild       bool
 }
 
@@ -40,7 +40,6 @@ func Main(args []string) int {
 	flags.StringVar(&o.onTerm, "on-term", "exit", "exit, graceful, serve, ignore")
 	flags.StringVar(&o.served, "served", "", "file that the ids of served requests are appended to")
 	flags.DurationVar(&o.serveFor, "serve-for", 5*time.Second, "how long `serve` goes on")
-	flags.DurationVar(&o.finishFor, "finish-for", 0, "least time that `graceful` takes with its listener closed")
 	flags.BoolVar(&o.perRequest, "per-request", false, "close each connection after one request")
 	flags.BoolVar(&o.leaveChild, "leave-child", false, "start a child that inherits the listener")
 	_ = flags.Parse(args)
@@ -97,10 +96,7 @@ func end(o options, server *http.Server) (bool, error) {
 		<-time.After(o.serveFor)
 		return true, nil
 	case "graceful":
-		enough := time.After(o.finishFor)
-		err := server.Shutdown(context.Background())
-		<-enough
-		return true, err
+		return true, server.Shutdown(context.Background())
 	default:
 		return true, nil
 	}

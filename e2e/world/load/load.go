@@ -19,7 +19,9 @@ import (
 // Config is read from the standard input.
 type Config struct {
 	// Envoys are the base URLs of the proxies, used in turn.
-	Envoys  []string
+	Envoys []string
+	// Pod is the base URL of the pod that direct streams go to.
+	Pod     string
 	Streams []world.Stream
 }
 
@@ -33,6 +35,7 @@ func Main(in io.Reader, out io.Writer) error {
 	client := &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 2048, DisableCompression: true, IdleConnTimeout: time.Minute,
 	}}
+	direct := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	for _, envoy := range config.Envoys {
 		if err := warmUp(client, envoy); err != nil {
 			return err
@@ -42,7 +45,7 @@ func Main(in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, start.UnixNano()); err != nil {
 		return err
 	}
-	r := &run{client: client, envoys: config.Envoys, start: start}
+	r := &run{client: client, direct: direct, envoys: config.Envoys, pod: config.Pod, start: start}
 	r.sendAll(config.Streams)
 	return json.NewEncoder(out).Encode(r.outcome())
 }
@@ -77,9 +80,10 @@ func warmUp(client *http.Client, envoy string) error {
 
 // run is one load being sent.
 type run struct {
-	client *http.Client
-	envoys []string
-	start  time.Time
+	client, direct *http.Client
+	envoys         []string
+	pod            string
+	start          time.Time
 
 	requests sync.WaitGroup
 	mu       sync.Mutex
@@ -138,7 +142,11 @@ func (r *run) request(s world.Stream, id int) {
 func (r *run) exchange(s world.Stream, id int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
 	defer cancel()
-	url := r.envoys[id%len(r.envoys)] + s.Path
+	client, url := r.client, r.envoys[id%len(r.envoys)]
+	if s.Direct {
+		client, url = r.direct, r.pod
+	}
+	url += s.Path
 	if s.Delay > 0 {
 		url += "?delay=" + s.Delay.String()
 	}
@@ -147,7 +155,7 @@ func (r *run) exchange(s world.Stream, id int) string {
 		return err.Error()
 	}
 	req.Header.Set(app.ID, strconv.Itoa(id))
-	resp, err := r.client.Do(req)
+	resp, err := client.Do(req)
 	if err == nil {
 		_, err = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()

@@ -29,7 +29,10 @@ func (n *node) startLoad() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := load.Config{Streams: n.spec.Load}
+	config := load.Config{
+		Streams: n.spec.Load,
+		Pod:     "http://" + net.JoinHostPort(n.podIP(n.pods[0]).String(), strconv.Itoa(world.AppPort)),
+	}
 	for _, p := range n.proxies {
 		config.Envoys = append(config.Envoys, "http://"+net.JoinHostPort(p.Address.String(), strconv.Itoa(proxy.Port)))
 	}

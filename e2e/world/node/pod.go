@@ -65,7 +65,7 @@ func (n *node) appContainer(p *pod) *container {
 	a := n.spec.App
 	c := &container{name: appName, log: filepath.Join(p.dir, "app.log"), args: []string{
 		"app", "-name", p.name, "-listen", a.Listen + ":" + strconv.Itoa(world.AppPort), "-served", p.servedFile(),
-		"-on-term", string(a.OnTerm), "-serve-for", a.ServeFor.String(), "-finish-for", a.FinishFor.String(),
+		"-on-term", string(a.OnTerm), "-serve-for", a.ServeFor.String(),
 		"-per-request=" + strconv.FormatBool(a.PerRequest), "-leave-child=" + strconv.FormatBool(a.LeaveChild),
 	}}
 	if a.LeaveChild {
