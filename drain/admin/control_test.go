@@ -177,10 +177,12 @@ func TestControlHoldsAreAnsweredWhenItEnds(t *testing.T) {
 func TestHoldsLeaveRoomForTheDrain(t *testing.T) {
 	backend := newFake()
 	name, _ := serveControl(t, backend, func(c *Control) { c.listener = limit(c.listener.Listener, 2, 6) })
+	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+	defer cancel()
 	for n := 1; n <= 7; n++ {
-		go func() { _, _ = call(t.Context(), name, "hold") }()
+		controlHold(ctx, name)
 		backend.awaitHolds(t, n)
-		if _, err := call(t.Context(), name, "drain"); err != nil {
+		if _, err := call(ctx, name, "drain"); err != nil {
 			t.Fatalf("with %d holds: %v", n, err)
 		}
 	}

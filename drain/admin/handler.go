@@ -83,8 +83,8 @@ func (h *handler) unwell(ctx context.Context) error {
 // hold waits. Its answer is 200 also when the server ends first: the kubelet takes anything else for a failed hook.
 func (h *handler) hold(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
-	// Errors are left aside: a writer without deadlines has none to lift.
-	_ = control.SetReadDeadline(time.Time{})
+	// Errors are left aside: a writer without a deadline has none to lift. (The read deadline is net/http's own business:
+	// it ends when the request has been read.)
 	_ = control.SetWriteDeadline(time.Time{})
 	if conn := connOf(r); conn != nil && r.ProtoMajor == 1 {
 		conn.hold()

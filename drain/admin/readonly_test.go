@@ -163,21 +163,29 @@ func TestHeadersAreBounded(t *testing.T) {
 // A body changes no answer, and its connection ends: so what follows on it can never be taken for a request.
 func TestABodyIsNotReadAndEndsTheConnection(t *testing.T) {
 	base, _ := serve(t, newFake(), func(s *Server) { s.read = 50 * time.Millisecond })
-	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(watchdog))
-	// The body never comes.
-	_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: pod\r\nContent-Length: 1000000\r\n\r\n")
-	reader := bufio.NewReader(conn)
-	r, err := http.ReadResponse(reader, nil)
-	if err != nil || r.StatusCode != 200 || !r.Close {
-		t.Fatalf("%v, %+v", err, r)
-	}
-	if _, err := io.Copy(io.Discard, reader); err != nil {
-		t.Errorf("the connection does not end: %v", err)
+	for name, body := range map[string]string{
+		"short":        "Content-Length: 6\r\n\r\ndrain\n",
+		"that is late": "Content-Length: 1000000\r\n\r\n",
+		"in chunks":    "Transfer-Encoding: chunked\r\n\r\n6\r\ndrain\n\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(watchdog))
+			_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: pod\r\n"+body)
+			reader := bufio.NewReader(conn)
+			r, err := http.ReadResponse(reader, nil)
+			if err != nil || r.StatusCode != 200 || !r.Close {
+				t.Fatalf("%v, %+v", err, r)
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			if rest, err := io.ReadAll(reader); err != nil || len(rest) > 0 {
+				t.Errorf("the connection does not just end: %q, %v", rest, err)
+			}
+		})
 	}
 }
 

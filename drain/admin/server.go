@@ -14,7 +14,7 @@ import (
 const DefaultAddress = ":8420"
 
 const (
-	// readTimeout bounds the arrival of a request, writeTimeout the departure of an answer. A hold lifts both.
+	// readTimeout bounds the arrival of a request, writeTimeout the departure of an answer. A hold lifts the latter.
 	readTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
 	// idleTimeout is above Envoy's longest default between two checks (no_traffic_interval, 60 s), so it keeps its connection.
