@@ -76,6 +76,7 @@ type Drain struct {
 	buffer  []Seen
 	want    bool      // a sample is wanted
 	budget  time.Time // no sample before
+	ticked  time.Time // the last tick
 	counted bool      // counters can be read
 	words   *LastWords
 	final   Status
@@ -152,20 +153,26 @@ func (d *Drain) loop(ctx context.Context) (words LastWords, err error, panicked 
 	}
 }
 
-// sleep sets the timer for the next tick. There is none while serving.
+// sleep sets the timer for the next tick, which no event puts off: who asks for the status all the time would else
+// stop the drain's clock. There is none while serving.
 func (d *Drain) sleep(timer *time.Timer) {
 	if !d.begun() {
 		return
 	}
-	now, wait := time.Now(), period
-	if wake := d.machine.Wake(now); !wake.IsZero() {
-		wait = min(wait, wake.Sub(now))
+	now := time.Now()
+	next := d.ticked.Add(period)
+	if wake := d.machine.Wake(now); !wake.IsZero() && wake.Before(next) {
+		next = wake
 	}
-	timer.Reset(max(wait, time.Millisecond))
+	if d.want && d.budget.Before(next) {
+		next = d.budget // the conclusion that waits for a sample waits no longer than the budget
+	}
+	timer.Reset(max(next.Sub(now), time.Millisecond))
 }
 
 // tick reads the counters and takes a sample where it is needed and can be afforded.
 func (d *Drain) tick() {
+	d.ticked = time.Now()
 	d.count()
 	d.next(Tick{})
 	if d.machine.Stale() {
@@ -198,6 +205,7 @@ func (d *Drain) begin(by string) {
 		return
 	}
 	d.start = time.Now()
+	d.ticked = d.start
 	close(d.started) // first of all: the next health check has to fail
 	own, err := d.options.Kernel.Addresses()
 	if err != nil {

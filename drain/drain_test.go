@@ -267,6 +267,56 @@ func TestDumpsTakeTwoPercentOfACoreAtMost(t *testing.T) {
 	})
 }
 
+// C23: whoever asks for the status all the time puts nothing off.
+func TestAskingForTheStatusPutsNothingOff(t *testing.T) {
+	inBubble(t, Config{}, func(r *running) {
+		held := r.hold()
+		r.Trigger("drain")
+		var asking sync.WaitGroup
+		defer asking.Wait()
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				time.Sleep(period / 3)
+				r.kernel.set(func(k *fakeKernel) { k.segs++ }) // the question itself
+				r.Status()
+			}
+		})
+		if h := <-held; h > 5*time.Second+period {
+			t.Errorf("held %v", h)
+		}
+		time.Sleep(time.Second)
+		r.Terminate() // the application's last connection is still there
+		synctest.Wait()
+		r.kernel.set(func(k *fakeKernel) { k.sockets = nil })
+		left := time.Now()
+		<-r.ended
+		if late := time.Since(left); late > 2*period {
+			t.Errorf("the exit came %v after the application's", late)
+		}
+	})
+}
+
+// The sample that SIGTERM asks for comes as soon as the budget allows one, not at the next tick.
+func TestSampleThatHadToWaitComesWithTheBudget(t *testing.T) {
+	inBubble(t, Config{}, func(r *running) {
+		const cost = time.Millisecond
+		r.kernel.set(func(k *fakeKernel) { k.cost = cost })
+		held := r.hold()
+		r.Trigger("drain")
+		<-held
+		r.kernel.set(func(k *fakeKernel) { k.segs++ }) // of the connections that end with the application
+		r.appExits()
+		term := time.Now()
+		r.Terminate()
+		<-r.ended
+		if late := time.Since(term); late > cost*time.Duration(1/share)+2*cost {
+			t.Errorf("the exit came %v after SIGTERM, though a sample costs %v", late, cost)
+		}
+	})
+}
+
 func TestListenerDeathKicksTheTakerOnlyInADrain(t *testing.T) {
 	inBubble(t, Config{}, func(r *running) {
 		r.appExits()
