@@ -40,8 +40,10 @@ func RunUnprivileged(t *testing.T, prepare func(*Namespace), body func(t *testin
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run="+exactly(t.Name()), "-test.v", "-test.count=1")
 	if end, ok := t.Deadline(); ok {
-		cmd.Args = append(cmd.Args, "-test.timeout="+time.Until(end).String())
+		// Earlier than the test's own, so that what hangs is shown.
+		cmd.Args = append(cmd.Args, "-test.timeout="+(time.Until(end)*9/10).String())
 	}
+	cmd.WaitDelay = 5 * time.Second // a process that body leaves behind holds the output open: an error, not a hang
 	cmd.Env = append(os.Environ(), marker+"=1")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -17,7 +17,7 @@ const dumpBuffer = 32 << 10
 
 // ErrInterrupted tells that sockets came or went in a way that made the dump incomplete. Every socket that the kernel
 // gave has been reported.
-var ErrInterrupted = errors.New("sockdiag: the dump was interrupted by a change")
+var ErrInterrupted = errors.New("the dump was interrupted by a change")
 
 // Dumper lists the sockets of one network namespace. It must not be used by two goroutines at once.
 type Dumper struct {
@@ -46,91 +46,77 @@ func Open() (*Dumper, error) {
 // Close releases the netlink socket.
 func (d *Dumper) Close() error { return unix.Close(d.fd) }
 
-// Dump calls fn with each socket that q chooses, IPv4 ones first, until fn returns false. The Socket is valid during
-// the call only. One call of the kernel may last 2 s at most, else the error is os.ErrDeadlineExceeded; after
-// ErrInterrupted the dump is as good as it could be; after any other error the Dumper should be closed.
+// Dump calls fn with each socket that q chooses until fn returns false. The Socket is valid during the call only. One
+// call of the kernel may last 2 s at most, else the error is os.ErrDeadlineExceeded; after ErrInterrupted the dump is
+// as good as it could be; after any other error the Dumper should be closed.
 func (d *Dumper) Dump(q Query, fn func(*Socket) bool) error {
-	if len(q.Ports) > maxDumpSet {
-		return fmt.Errorf("sockdiag: dump of %d ports, more than %d", len(q.Ports), maxDumpSet)
+	if len(q.Ports) > maxDumpPorts {
+		return fmt.Errorf("sockdiag: dump of %d ports, more than %d", len(q.Ports), maxDumpPorts)
 	}
-	more, interrupted := true, false
-	for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
-		if !more {
-			break
+	if err := d.dump(q, fn); err != nil {
+		return fmt.Errorf("sockdiag: dump: %w", err)
+	}
+	return nil
+}
+
+func (d *Dumper) dump(q Query, fn func(*Socket) bool) error {
+	d.seq++
+	d.req = appendRequest(d.req[:0], q, d.seq)
+	if _, err := unix.Write(d.fd, d.req); err != nil {
+		return err
+	}
+	a := answers{seq: d.seq, fn: fn, socket: &d.socket}
+	for !a.done {
+		n, err := d.receive()
+		if err == nil {
+			err = a.read(d.buf[:n])
 		}
-		err := d.dump(q, family, func(s *Socket) bool {
-			more = more && fn(s)
-			return more
-		})
-		switch {
-		case errors.Is(err, ErrInterrupted):
-			interrupted = true
-		case family == unix.AF_INET6 && errors.Is(err, unix.ENOENT):
-			// A kernel without IPv6.
-		case err != nil:
-			return fmt.Errorf("sockdiag: dump: %w", err)
+		if err != nil {
+			return err
 		}
 	}
-	if interrupted {
+	if a.interrupted {
 		return ErrInterrupted
 	}
 	return nil
 }
 
-func (d *Dumper) dump(q Query, family uint8, fn func(*Socket) bool) error {
-	d.seq++
-	d.req = appendRequest(d.req[:0], q, family, d.seq)
-	if _, err := unix.Write(d.fd, d.req); err != nil {
-		return err
-	}
-	interrupted := false
-	for {
-		n, err := d.receive()
-		if err != nil {
-			return err
-		}
-		done, err := d.answer(d.buf[:n], &interrupted, fn)
-		if err != nil {
-			return err
-		}
-		if done && interrupted {
-			return ErrInterrupted
-		}
-		if done {
-			return nil
-		}
-	}
+// answers is what one request is answered with.
+type answers struct {
+	seq         uint32
+	fn          func(*Socket) bool // nil once it wants no more
+	socket      *Socket
+	done        bool
+	interrupted bool
 }
 
-// answer reads the messages of one datagram. The dump is read to its end even when fn wants no more: a second request
-// on the socket would meet EBUSY.
-func (d *Dumper) answer(b []byte, interrupted *bool, fn func(*Socket) bool) (done bool, err error) {
-	more := true
+// read reads the messages of one datagram. The dump is read to its end even when fn wants no more: a second request on
+// the socket would meet EBUSY.
+func (a *answers) read(b []byte) error {
 	for len(b) >= unix.SizeofNlMsghdr {
-		var m message
-		if m, b, err = next(b); err != nil {
-			return false, err
+		m, rest, err := next(b)
+		if err != nil {
+			return err
 		}
-		if m.seq != d.seq {
+		b = rest
+		if m.seq != a.seq {
 			continue // the rest of a dump that timed out
 		}
-		if m.flags&unix.NLM_F_DUMP_INTR != 0 {
-			*interrupted = true
-		}
-		switch m.kind {
-		case unix.NLMSG_DONE, unix.NLMSG_ERROR:
-			return true, status(m.payload)
-		case unix.SOCK_DIAG_BY_FAMILY:
-			if !more {
-				continue
+		a.interrupted = a.interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
+		switch {
+		case m.kind == unix.NLMSG_DONE || m.kind == unix.NLMSG_ERROR:
+			a.done = true
+			return status(m.payload)
+		case m.kind == getSock && a.fn != nil:
+			if err := decode(m.payload, a.socket); err != nil {
+				return err
 			}
-			if err := decode(m.payload, &d.socket); err != nil {
-				return false, err
+			if !a.fn(a.socket) {
+				a.fn = nil
 			}
-			more = fn(&d.socket)
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // receive reads one datagram. With a receive timeout set, a signal ends recv with EINTR even under SA_RESTART, and the

@@ -1,10 +1,14 @@
 package sockdiag_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strconv"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"lameduck/netns/sockdiag"
 )
@@ -57,6 +61,8 @@ func listen(t testing.TB, address string) *net.TCPListener {
 	return listener.(*net.TCPListener)
 }
 
+func hostOf(listener *net.TCPListener) string { return listener.Addr().(*net.TCPAddr).IP.String() }
+
 func portOf(listener *net.TCPListener) uint16 {
 	return listener.Addr().(*net.TCPAddr).AddrPort().Port()
 }
@@ -86,10 +92,20 @@ func connect(t testing.TB, listener *net.TCPListener, host string) (client, serv
 // exchange sends n bytes and reads them at the other end.
 func exchange(t testing.TB, from, to net.Conn, n int) {
 	t.Helper()
+	to.SetReadDeadline(time.Now().Add(watchdog))
 	if _, err := from.Write(make([]byte, n)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(to, make([]byte, n)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// refused dials a port that nobody listens on.
+func refused(t testing.TB, port uint16) {
+	t.Helper()
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		t.Fatalf("connection %v, error %v, want it refused", conn, err)
 	}
 }

@@ -7,4 +7,9 @@ import (
 	"lameduck/netns/netnstest"
 )
 
-func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(appEnv) != "" {
+		os.Exit(app())
+	}
+	os.Exit(netnstest.Main(m))
+}

@@ -84,11 +84,11 @@ func TestMalformedMessagesAreRefused(t *testing.T) {
 // The corpus in testdata was sent by Linux 6.18.
 func FuzzDecodeDump(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d, interrupted := Dumper{seq: 1}, false
-		_, _ = d.answer(b, &interrupted, func(s *Socket) bool {
+		a := answers{seq: 1, socket: new(Socket), fn: func(s *Socket) bool {
 			checkDecoded(t, s)
 			return true
-		})
+		}}
+		_ = a.read(b)
 	})
 }
 

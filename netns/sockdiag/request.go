@@ -28,33 +28,36 @@ func (q Query) states() States {
 
 // Of include/uapi/linux/inet_diag.h.
 const (
-	reqLen       = 56 // struct inet_diag_req_v2
-	attrBytecode = 1  // INET_DIAG_REQ_BYTECODE
+	getSock      = 18 // TCPDIAG_GETSOCK
+	reqLen       = 60 // struct inet_diag_req
+	reqExt       = 3
+	reqStates    = 52
+	attrBytecode = 1 // INET_DIAG_REQ_BYTECODE
 	extInfo      = 1 << (attrInfo - 1)
 
-	bcJmp      = 1  // INET_DIAG_BC_JMP
-	bcSportEq  = 11 // INET_DIAG_BC_S_EQ: Linux 4.16
-	bcOpLen    = 4
-	bcPortLen  = 2 * bcOpLen // the operation, and a second one that holds the port
-	bcPerPort  = bcPortLen + bcOpLen
-	maxDumpSet = 1 << 12 // ports: the length of the attribute is 16 bits
+	bcJmp     = 1  // INET_DIAG_BC_JMP
+	bcSportEq = 11 // INET_DIAG_BC_S_EQ: Linux 4.16
+	bcOpLen   = 4
+	bcPortLen = 2 * bcOpLen // the operation, and a second one that holds the port
+	bcPerPort = bcPortLen + bcOpLen
+
+	maxDumpPorts = 1 << 12 // the length of the attribute is 16 bits
 )
 
-// appendRequest appends the dump request of one address family to b.
-func appendRequest(b []byte, q Query, family uint8, seq uint32) []byte {
+// appendRequest appends a dump request to b. It is of the older kind, TCPDIAG_GETSOCK: that one walks the hash once for
+// both address families (inet_diag_dump_compat), SOCK_DIAG_BY_FAMILY once for each. The walk is what a dump costs.
+func appendRequest(b []byte, q Query, seq uint32) []byte {
 	start := len(b)
 	b = append(b, make([]byte, unix.SizeofNlMsghdr+reqLen)...)
 	req := b[start+unix.SizeofNlMsghdr:]
-	req[0] = family
-	req[1] = unix.IPPROTO_TCP
-	req[2] = extInfo // SKV6ONLY comes unasked, for listeners (inet_diag_msg_attrs_fill)
-	binary.NativeEndian.PutUint32(req[4:], uint32(q.states()))
+	req[reqExt] = extInfo // SKV6ONLY comes unasked, for listeners (inet_diag_msg_attrs_fill)
+	binary.NativeEndian.PutUint32(req[reqStates:], uint32(q.states()))
 	if len(q.Ports) > 0 {
 		b = appendBytecode(b, q.Ports)
 	}
 	head := b[start:]
 	binary.NativeEndian.PutUint32(head, uint32(len(head)))
-	binary.NativeEndian.PutUint16(head[4:], unix.SOCK_DIAG_BY_FAMILY)
+	binary.NativeEndian.PutUint16(head[4:], getSock)
 	binary.NativeEndian.PutUint16(head[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	binary.NativeEndian.PutUint32(head[8:], seq)
 	return b

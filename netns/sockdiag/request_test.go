@@ -24,11 +24,11 @@ func TestRequestIsBuiltInOldMemory(t *testing.T) {
 	for i := range dirty {
 		dirty[i] = 0xff
 	}
-	b := appendRequest(dirty[:0], Query{States: Of(Listen)}, unix.AF_INET, 5)
+	b := appendRequest(dirty[:0], Query{States: Of(Listen)}, 5)
 	if len(b) != unix.SizeofNlMsghdr+reqLen || int(ne32(b)) != len(b) || ne32(b[8:]) != 5 {
 		t.Fatalf("header: %v", b)
 	}
-	for i, c := range b[unix.SizeofNlMsghdr+8:] {
+	for i, c := range b[unix.SizeofNlMsghdr+reqExt+1 : unix.SizeofNlMsghdr+reqStates] {
 		if c != 0 {
 			t.Fatalf("byte %d of the socket id is %d", i, c)
 		}

@@ -35,7 +35,8 @@ type Watcher struct {
 }
 
 // Watch makes a Watcher for the network namespace of the calling thread. Events are kept from now on, as far as the
-// buffer goes, and told by Run.
+// buffer goes, and told by Run. A death of just before may be among them: the kernel tells from a work queue, and keeps
+// deaths of every namespace for it while any process of the machine listens (netlink_has_listeners).
 func Watch() (*Watcher, error) {
 	fd, err := open(unix.SOCK_NONBLOCK)
 	if err != nil {
