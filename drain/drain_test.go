@@ -306,8 +306,9 @@ func TestSampleThatHadToWaitComesWithTheBudget(t *testing.T) {
 		held := r.hold()
 		r.Trigger("drain")
 		<-held
-		r.kernel.set(func(k *fakeKernel) { k.segs++ }) // of the connections that end with the application
-		r.appExits()
+		r.appExits() // a sample, and the budget is used up
+		r.kernel.set(func(k *fakeKernel) { k.segs++ })
+		r.Took(takeover.Event{Kind: takeover.Taken, Listener: takeover.Listener{Addr: appAddr}}) // counts: the sample is old
 		term := time.Now()
 		r.Terminate()
 		<-r.ended
