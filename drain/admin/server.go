@@ -82,13 +82,12 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	if err := server.Shutdown(within); err != nil {
 		s.logger.Debug("admin: answers were still leaving at the end", "error", err)
+		_ = server.Close()
 	}
-	err := server.Close()
-	<-served
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin: %w", err)
 	}
-	return err
+	return nil
 }
 
 func (s *Server) httpServer(ctx context.Context) *http.Server {
