@@ -37,6 +37,12 @@ demo: needs-go needs-envoy ## show pods die behind a real Envoy, with lameduck a
 	cd e2e && go build -o $(build)/bin/demo ./cmd/demo
 	@cd e2e && exec $(build)/bin/demo
 
+.PHONY: figures
+figures: needs-go needs-envoy ## run the demo, and write its table and picture into README.md and docs/
+	cd e2e && go build -o $(build)/bin/demo ./cmd/demo
+	cd e2e && $(build)/bin/demo -readme $(CURDIR)/README.md
+	mkdir -p docs && cp $(build)/demo/demo.svg docs/
+
 .PHONY: lint
 lint: needs-go ## run the linters on both modules
 	$(tool) golangci-lint run ./...
