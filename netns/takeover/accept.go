@@ -107,14 +107,18 @@ func (t *Takeover) welcome(ctx context.Context, c *net.TCPConn, l Listener) {
 		reset(c)
 		return
 	}
-	if t.sniff(c) == failCheck {
-		if answer(c) == nil {
-			t.checks.Add(1)
-			t.opts.Notify(Event{Kind: CheckFailed, Listener: l, Remote: own.remote, Time: time.Now()})
+	switch t.sniff(c) {
+	case failCheck:
+		if answer(c) != nil {
+			return
 		}
-		return
+		t.checks.Add(1)
+		t.opts.Notify(Event{Kind: CheckFailed, Listener: l, Remote: own.remote, Time: time.Now()})
+		linger(c)
+	case lost:
+	default:
+		t.relay(ctx, own, l.Addr.Port())
 	}
-	t.relay(ctx, own, l.Addr.Port())
 }
 
 // reset closes the connection by RST.

@@ -19,18 +19,19 @@ const (
 	answerRead = 64 << 10 // of what the client may still send: a check's body
 )
 
-// answer fails a health check and closes the connection so that the answer arrives: bytes left unread at the close
-// would make the kernel send a RST, and that may overtake the answer in the client.
+// answer fails a health check; the caller lets its connection linger then.
 func answer(c *net.TCPConn) error {
 	if err := c.SetDeadline(time.Now().Add(answerTime)); err != nil {
 		return err
 	}
-	if _, err := c.Write([]byte(checkAnswer)); err != nil {
+	if _, err := io.WriteString(c, checkAnswer); err != nil {
 		return err
 	}
-	if err := c.CloseWrite(); err != nil {
-		return err
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(c, answerRead)) // until the client closes too, or the time is up
-	return c.Close()
+	return c.CloseWrite()
+}
+
+// linger reads what the client has sent until it closes too, or the time is up: bytes left unread at the close would make
+// the kernel send a RST, and that may overtake the answer in the client.
+func linger(c *net.TCPConn) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(c, answerRead))
 }

@@ -13,6 +13,7 @@ const (
 	undecided verdict = iota // more bytes may tell
 	pass                     // relayed
 	failCheck                // an HTTP/1.1 health check: answered with 503
+	lost                     // the client has gone: there is nobody to relay
 )
 
 // classify judges the first bytes of a connection. A verdict other than undecided does not change as bytes are added.

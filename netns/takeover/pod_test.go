@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -76,9 +77,10 @@ func layPod(sysctls []string) error {
 			return fmt.Errorf("route %s: %w", cidr, err)
 		}
 	}
-	for _, s := range sysctls {
+	// IPv6, unlike IPv4, does not let a routed address be bound without it.
+	for _, s := range append(sysctls, "ipv6/ip_nonlocal_bind=1") {
 		name, value, _ := strings.Cut(s, "=")
-		if err := os.WriteFile("/proc/thread-self/net/../../../sys/net/"+name, []byte(value), 0); err != nil {
+		if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0); err != nil {
 			return err
 		}
 	}
@@ -127,16 +129,11 @@ func run(t *testing.T, opts Options, change func(*system)) *world {
 // await returns the next event, which must be of the kind.
 func (w *world) await(kind EventKind) Event {
 	w.t.Helper()
-	select {
-	case e := <-w.events:
-		if e.Kind != kind {
-			w.t.Fatalf("event %+v, not of kind %d", e, kind)
-		}
-		return e
-	case <-time.After(watchdog):
-		w.t.Fatalf("no event of kind %d", kind)
+	e := receive(w.t, w.events)
+	if e.Kind != kind {
+		w.t.Fatalf("event %+v, not of kind %d", e, kind)
 	}
-	return Event{}
+	return e
 }
 
 // quiet fails the test if an event has come.
@@ -168,6 +165,17 @@ func until(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// receive waits for a value.
+func receive[T any](t *testing.T, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(watchdog):
+		t.Fatal("nothing comes")
+	}
+	return v
 }
 
 // lines is a log that can be waited for.
@@ -291,5 +299,5 @@ func refused(to netip.AddrPort) bool {
 	if err == nil {
 		c.Close()
 	}
-	return errIs(err, syscall.ECONNREFUSED)
+	return errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -28,8 +28,8 @@ type port struct {
 	ln       *net.TCPListener
 	done     chan struct{} // closed with ln
 
-	kicked  time.Time // when a listener died last; zero: never, or what followed is told
-	problem error     // what was said last
+	explained int64 // the kick after which it was looked at why the port is still in use
+	problem   error // what was said last
 }
 
 func newPort(l Listener) *port {
@@ -70,7 +70,7 @@ func (p *port) adopt(sys *system) (*net.TCPListener, error) {
 		return nil, err
 	}
 	p.state, p.ln, p.done = taken, ln, make(chan struct{})
-	p.problem, p.kicked = nil, time.Time{}
+	p.problem = nil
 	return ln, nil
 }
 
@@ -97,12 +97,12 @@ func (p *port) discard() {
 // patience is how long after a listener's death a port may be busy before that is worth a line.
 const patience = time.Second
 
-// overdue tells, once after a listener's death, that the port is still in use.
-func (p *port) overdue(err error) bool {
-	if !errors.Is(err, unix.EADDRINUSE) || p.kicked.IsZero() || time.Since(p.kicked) < patience {
+// overdue tells, once for each kick, that the port is still in use long after it. kick is in nanoseconds of Unix time.
+func (p *port) overdue(err error, kick int64) bool {
+	if !errors.Is(err, unix.EADDRINUSE) || kick == p.explained || time.Since(time.Unix(0, kick)) < patience {
 		return false
 	}
-	p.kicked = time.Time{}
+	p.explained = kick
 	return true
 }
 

@@ -38,7 +38,13 @@ func (t *Takeover) sniff(c *net.TCPConn) verdict {
 	defer c.SetReadDeadline(time.Time{})
 	for start := time.Now(); ; {
 		wait := min(firstByte, wholeHead-time.Since(start))
-		if wait <= 0 || c.SetReadDeadline(time.Now().Add(wait)) != nil || !h.grow(raw) {
+		if wait <= 0 || c.SetReadDeadline(time.Now().Add(wait)) != nil {
+			return pass
+		}
+		switch grew := h.grow(raw); {
+		case h.err != nil:
+			return lost
+		case !grew:
 			return pass
 		}
 		if v := classify(h.buf[:h.n], t.opts.HealthPaths); v != undecided {

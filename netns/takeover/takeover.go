@@ -22,6 +22,8 @@ type Takeover struct {
 	conns conns
 	slots slots
 
+	kicked atomic.Int64 // when a listener died last, in nanoseconds of Unix time; 0: none has
+
 	begin sync.Once
 	armed chan struct{} // closed at the first Arm
 	wake  chan struct{} // of one place: there is something to tend
@@ -101,11 +103,10 @@ func (t *Takeover) add(l Listener) bool {
 // Kick says that a listener has died: its port is tried at once, in the caller's goroutine where nobody else is at it.
 // It takes microseconds and never blocks.
 func (t *Takeover) Kick() {
+	t.kicked.Store(time.Now().UnixNano())
 	if t.mu.TryLock() {
 		if t.running {
-			now := time.Now()
 			for _, p := range t.ports {
-				p.kicked = now
 				if t.backed(p) {
 					_ = p.try(&t.sys) // the loop, roused below, says what hinders
 				}
@@ -193,7 +194,7 @@ func (t *Takeover) tend(ctx context.Context) (waits bool) {
 		}
 		err := p.try(&t.sys)
 		p.complain(t.log, err)
-		if p.overdue(err) {
+		if p.overdue(err, t.kicked.Load()) {
 			address := p.listener.Addr
 			t.work.Go(func() { t.explain(address) })
 		}
