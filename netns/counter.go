@@ -18,7 +18,11 @@ type Counters struct {
 	AbortOnClose, AbortOnData uint64
 }
 
-// Refused estimates the SYNs that the kernel refused between before and c.
+// Refused counts the SYNs that the kernel refused between before and c: the resets less the aborts. Measured on Linux
+// 6.18, and held by a test: refused SYNs are counted exactly; connections closed with data unread or by SO_LINGER 0 are
+// not counted, nor are those that got data after the close and before the other end acknowledged it. Two other things
+// are counted, by one each: an unaccepted connection whose listener is closed, and data for a connection whose close was
+// acknowledged (then the kernel has forgotten whose it was). A probe of a closed port counts as any SYN does.
 func (c Counters) Refused(before Counters) uint64 {
 	resets := c.OutRsts - before.OutRsts
 	aborts := c.AbortOnClose - before.AbortOnClose + c.AbortOnData - before.AbortOnData
@@ -51,38 +55,31 @@ func OpenCounters() (*CounterReader, error) {
 // Close releases the files.
 func (r *CounterReader) Close() error { return errors.Join(r.snmp.Close(), r.netstat.Close()) }
 
-// ReadSegs reads InSegs alone: one pread of a short file. If it has not moved, no segment has come.
+// ReadSegs reads InSegs alone: one pread of a short file, no allocation. If it has not moved, no segment has come.
 func (r *CounterReader) ReadSegs() (uint64, error) {
-	var segs uint64
-	err := r.read(r.snmp, "Tcp:", column{"InSegs", &segs})
-	return segs, err
+	var value [1]uint64
+	err := r.read(r.snmp, "Tcp:", []string{"InSegs"}, value[:])
+	return value[0], err
 }
 
 // Read reads all of them. Two files are read one after the other, so they may be a few microseconds apart.
 func (r *CounterReader) Read() (Counters, error) {
-	var c Counters
-	err := r.read(r.snmp, "Tcp:", column{"InSegs", &c.InSegs}, column{"OutRsts", &c.OutRsts})
+	var value [4]uint64
+	err := r.read(r.snmp, "Tcp:", []string{"InSegs", "OutRsts"}, value[:2])
 	if err == nil {
-		err = r.read(r.netstat, "TcpExt:",
-			column{"TCPAbortOnClose", &c.AbortOnClose}, column{"TCPAbortOnData", &c.AbortOnData})
+		err = r.read(r.netstat, "TcpExt:", []string{"TCPAbortOnClose", "TCPAbortOnData"}, value[2:])
 	}
-	return c, err
+	return Counters{InSegs: value[0], OutRsts: value[1], AbortOnClose: value[2], AbortOnData: value[3]}, err
 }
 
-// column is a counter by its kernel name: kernels add columns in between.
-type column struct {
-	name  string
-	value *uint64
-}
-
-func (r *CounterReader) read(file *os.File, group string, columns ...column) error {
+func (r *CounterReader) read(file *os.File, group string, names []string, values []uint64) error {
 	for {
 		n, err := file.ReadAt(r.buf, 0)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("netns: counters: %w", err)
 		}
 		if n < len(r.buf) {
-			if err := parseCounters(r.buf[:n], group, columns); err != nil {
+			if err := parseCounters(r.buf[:n], group, names, values); err != nil {
 				return fmt.Errorf("netns: %s: %w", file.Name(), err)
 			}
 			return nil
@@ -91,35 +88,34 @@ func (r *CounterReader) read(file *os.File, group string, columns ...column) err
 	}
 }
 
-// parseCounters reads the group's two lines, of names and of values.
-func parseCounters(text []byte, group string, columns []column) error {
-	names, rest, ok := findLine(text, group)
-	values, _, again := findLine(rest, group)
+// parseCounters finds values in a group's two lines, of names and of numbers, by name: kernels add columns in between.
+func parseCounters(text []byte, group string, names []string, values []uint64) error {
+	heads, rest, ok := findLine(text, group)
+	numbers, _, again := findLine(rest, group)
 	if !ok || !again {
 		return fmt.Errorf("no pair of lines %s", group)
 	}
 	found := 0
 	for {
-		var name, value []byte
-		name, names = nextField(names)
-		value, values = nextField(values)
-		if len(name) == 0 || len(value) == 0 {
+		var head, number []byte
+		head, heads = nextField(heads)
+		number, numbers = nextField(numbers)
+		if len(head) == 0 || len(number) == 0 {
 			break
 		}
-		for _, c := range columns {
-			if string(name) != c.name {
+		for i, name := range names {
+			if string(head) != name {
 				continue
 			}
-			n, err := strconv.ParseUint(string(value), 10, 64)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+			var err error
+			if values[i], err = strconv.ParseUint(string(number), 10, 64); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
-			*c.value = n
 			found++
 		}
 	}
-	if found != len(columns) {
-		return fmt.Errorf("%d of %d columns in %s", found, len(columns), group)
+	if found != len(names) {
+		return fmt.Errorf("%d of %d columns in %s", found, len(names), group)
 	}
 	return nil
 }

@@ -7,4 +7,9 @@ import (
 	"lameduck/netns/netnstest"
 )
 
-func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(enterEnv); path != "" {
+		os.Exit(enter(path))
+	}
+	os.Exit(netnstest.Main(m))
+}
