@@ -16,7 +16,12 @@ import (
 	"lameduck/netns/netnstest"
 )
 
-func TestMain(m *testing.M) { os.Exit(netnstest.Main(m)) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(enterEnv); path != "" {
+		os.Exit(entered(path))
+	}
+	os.Exit(netnstest.Main(m))
+}
 
 // A hook that fails is followed by SIGTERM at once, so a hold without a sidecar is the sleep that lameduck replaces.
 func TestHoldWithoutASidecarWaitsAsASleepWould(t *testing.T) {
