@@ -168,7 +168,7 @@ func listens(port uint16) (found bool, err error) {
 	return found, err
 }
 
-// fileLimit is the soft limit, which Go's runtime has raised to the hard one at the start (syscall/rlimit.go).
+// fileLimit is the soft limit, which Go's runtime has raised to the hard one, less one, at the start (syscall/rlimit.go).
 func fileLimit() (uint64, error) {
 	var limit unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
