@@ -39,6 +39,8 @@ type Active struct {
 	Path     string
 	Interval time.Duration
 	Timeout  time.Duration
+	// Fresh gives each check a connection of its own.
+	Fresh bool
 }
 
 func (p Policy) withDefaults() Policy {

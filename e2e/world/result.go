@@ -14,6 +14,9 @@ type Result struct {
 	// Replayed counts requests that reached applications more than once.
 	Replayed int
 	Answers  []Answer
+	Usages   []Usage
+	// Calls is what a Trace counted: system calls by name.
+	Calls map[string]int
 }
 
 // Outcome is the client's side.
@@ -78,9 +81,23 @@ type Mark struct {
 
 // Answer is what a Get brought.
 type Answer struct {
-	At     time.Duration
+	Get
+	At     time.Duration // when it was asked
+	Took   time.Duration
 	Status int // 0: no answer
 	Body   string
+}
+
+// Usage is what a sidecar has used of the machine since its start.
+type Usage struct {
+	At  time.Duration
+	Pod int
+	// CPU is the time of all its threads on a processor, in the kernel too.
+	CPU time.Duration
+	// Switches is how often its threads went to sleep of their own accord.
+	Switches int
+	// Anonymous and File are the parts of its resident memory, in bytes.
+	Anonymous, File int64
 }
 
 // Find returns the first mark of a container ("" for the pod) of a kind.

@@ -34,6 +34,11 @@ type Spec struct {
 	Envoy Envoy
 	// Load is what the client sends; empty stands for 200 requests a second with a timeout of 5 s.
 	Load []Stream
+	// Crowd are idle connections of the client to the first pod, past Envoy, opened From the start of the load and all
+	// closed at once.
+	Crowd Crowd
+	// Foreign is how many established TCP sockets another namespace of the machine holds during the load.
+	Foreign int
 	// Duration is how long the load is sent; 0 stands for 18 s.
 	Duration time.Duration
 	// Events happen during the load.
@@ -84,11 +89,20 @@ type Sidecar struct {
 	Hold bool
 	// Relay makes all pods of the run each other's static peers.
 	Relay bool
+	// RelayToService makes the peer a Service's address that leads to the first pod only, through NAT as kube-proxy's.
+	RelayToService bool
 	// Args are further flags of `lameduck run`.
 	Args []string
 	// HookDelay is how late the exec hook starts; 0 stands for a random delay of 40–400 ms.
 	HookDelay time.Duration
+	// Files is the limit of open files; the zero value is the world's own.
+	Files FileLimit
+	// NoSockDiag lets seccomp refuse sock_diag, as some nodes' policies do.
+	NoSockDiag bool
 }
+
+// FileLimit is a soft and a hard RLIMIT_NOFILE.
+type FileLimit struct{ Soft, Hard uint64 }
 
 // Gone is what becomes of a dead pod's address.
 type Gone string
@@ -111,7 +125,9 @@ type Envoy struct {
 	Draining bool
 	// Fresh is how many of the last pods are new: Envoy hears of them together with the first deletion, as in a rolling
 	// update, where one late list brings both.
-	Fresh  int
+	Fresh int
+	// NAT gives Envoys the node's address where pods see them.
+	NAT    bool
 	Policy Policy
 }
 
@@ -127,28 +143,18 @@ type Stream struct {
 	// Path is the request's path; empty stands for /.
 	Path string
 	// Direct sends it straight to the first pod, from the client's address: a scraper, or a check that nobody announced.
-	// Each request has a connection of its own.
-	Direct bool
+	// Each request has a connection of its own, unless Keep lets them share.
+	Direct, Keep bool
+	// Connect lets a Direct stream open and close connections, and send nothing.
+	Connect bool
 	// From and Until bound it within the run; Until 0 stands for the run's Duration.
 	From, Until time.Duration
 }
 
-// Event is something that happens At a time after the load's start.
-type Event struct {
-	At time.Duration
-	// Delete lists pods to delete together.
-	Delete []int
-	// Restart lists pods whose application container the kubelet restarts, as after a failed liveness probe.
-	Restart []int
-	// Get asks a pod over HTTP from the node's side.
-	Get *Get
-}
-
-// Get is one HTTP request from the node's side to a pod.
-type Get struct {
-	Pod  int
-	Port uint16
-	Path string
+// Crowd is a number of idle connections.
+type Crowd struct {
+	Count       int
+	From, Until time.Duration
 }
 
 // withDefaults returns the Spec with its zero values filled in.

@@ -4,8 +4,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"lameduck/e2e/world/app"
 	"lameduck/e2e/world/box"
@@ -36,6 +38,8 @@ func run(role string, args []string) int {
 		return app.Shell(args)
 	case "load":
 		err = load.Main(os.Stdin, os.Stdout)
+	case "foreign":
+		err = foreign(args)
 	case "box":
 		err = box.Main(args)
 	default:
@@ -46,4 +50,16 @@ func run(role string, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// foreign holds connections to itself; args are their number.
+func foreign(args []string) error {
+	if len(args) != 1 {
+		return errors.New("foreign: how many connections?")
+	}
+	count, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	return load.Foreign(count, os.Stdin, os.Stdout)
 }

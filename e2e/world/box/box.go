@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,14 @@ type Options struct {
 	TerminationLog string
 	// Hosts is the file behind /etc/hosts.
 	Hosts string
+	// Files is the limit of open files; the zero value leaves it.
+	Files Limit
+	// NoSockDiag makes seccomp refuse sock_diag sockets.
+	NoSockDiag bool
 }
+
+// Limit is a soft and a hard resource limit.
+type Limit struct{ Soft, Hard uint64 }
 
 // Main makes the box in this process, which must be alone in a mount namespace, and becomes the program. It returns
 // only what went wrong. args are the options as flags, then the program's own arguments.
@@ -35,6 +43,9 @@ func Main(args []string) error {
 	flags.StringVar(&o.Binary, "binary", "", "the program")
 	flags.StringVar(&o.TerminationLog, "termination-log", "", "file")
 	flags.StringVar(&o.Hosts, "hosts", "", "file")
+	flags.Uint64Var(&o.Files.Soft, "files", 0, "soft limit of open files; 0: as it is")
+	flags.Uint64Var(&o.Files.Hard, "files-hard", 0, "hard limit")
+	flags.BoolVar(&o.NoSockDiag, "no-sock-diag", false, "refuse sock_diag sockets")
 	_ = flags.Parse(args)
 	// Capabilities and no_new_privs belong to a thread; the one that calls exec counts.
 	runtime.LockOSThread()
@@ -44,6 +55,9 @@ func Main(args []string) error {
 	if err := dropPrivileges(); err != nil {
 		return fmt.Errorf("box: drop privileges: %w", err)
 	}
+	if err := o.restrict(); err != nil {
+		return fmt.Errorf("box: %w", err)
+	}
 	argv := append([]string{"/lameduck"}, flags.Args()...)
 	return fmt.Errorf("box: exec %s: %w", o.Binary, unix.Exec("/lameduck", argv, os.Environ()))
 }
@@ -51,6 +65,8 @@ func Main(args []string) error {
 // Args returns Main's arguments for the options and the program's arguments.
 func (o Options) Args(program ...string) []string {
 	return append([]string{
-		"-root", o.Root, "-binary", o.Binary, "-termination-log", o.TerminationLog, "-hosts", o.Hosts, "--",
+		"-root", o.Root, "-binary", o.Binary, "-termination-log", o.TerminationLog, "-hosts", o.Hosts,
+		"-files", strconv.FormatUint(o.Files.Soft, 10), "-files-hard", strconv.FormatUint(o.Files.Hard, 10),
+		"-no-sock-diag=" + strconv.FormatBool(o.NoSockDiag), "--",
 	}, program...)
 }

@@ -20,10 +20,14 @@ import (
 type Config struct {
 	// Envoys are the base URLs of the proxies, used in turn.
 	Envoys []string
-	// Pod is the base URL of the pod that direct streams go to.
+	// Pod is the address of the pod that direct streams and the crowd go to.
 	Pod     string
 	Streams []world.Stream
+	Crowd   world.Crowd
 }
+
+// Name is how a request is named in the app.ID header. All are equally long, or equal requests would not be.
+func Name(id int) string { return fmt.Sprintf("%06d", id) }
 
 // Main reads a Config, sends one request through each Envoy until it is answered, writes a line with the start's time
 // in Unix nanoseconds, sends the load, and writes a world.Outcome as JSON.
@@ -35,7 +39,7 @@ func Main(in io.Reader, out io.Writer) error {
 	client := &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 2048, DisableCompression: true, IdleConnTimeout: time.Minute,
 	}}
-	direct := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	for _, envoy := range config.Envoys {
 		if err := warmUp(client, envoy); err != nil {
 			return err
@@ -45,8 +49,13 @@ func Main(in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, start.UnixNano()); err != nil {
 		return err
 	}
-	r := &run{client: client, direct: direct, envoys: config.Envoys, pod: config.Pod, start: start}
+	r := &run{client: client, fresh: fresh, envoys: config.Envoys, pod: config.Pod, start: start}
+	crowd := make(chan error, 1)
+	go func() { crowd <- gather(config.Crowd, config.Pod, start) }()
 	r.sendAll(config.Streams)
+	if err := <-crowd; err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
 	return json.NewEncoder(out).Encode(r.outcome())
 }
 
@@ -80,10 +89,10 @@ func warmUp(client *http.Client, envoy string) error {
 
 // run is one load being sent.
 type run struct {
-	client, direct *http.Client
-	envoys         []string
-	pod            string
-	start          time.Time
+	client, fresh *http.Client
+	envoys        []string
+	pod           string
+	start         time.Time
 
 	requests sync.WaitGroup
 	mu       sync.Mutex
@@ -142,9 +151,15 @@ func (r *run) request(s world.Stream, id int) {
 func (r *run) exchange(s world.Stream, id int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
 	defer cancel()
+	if s.Connect {
+		return connect(ctx, r.pod)
+	}
 	client, url := r.client, r.envoys[id%len(r.envoys)]
 	if s.Direct {
-		client, url = r.direct, r.pod
+		url = "http://" + r.pod
+		if !s.Keep {
+			client = r.fresh
+		}
 	}
 	url += s.Path
 	if s.Delay > 0 {
@@ -154,7 +169,7 @@ func (r *run) exchange(s world.Stream, id int) string {
 	if err != nil {
 		return err.Error()
 	}
-	req.Header.Set(app.ID, strconv.Itoa(id))
+	req.Header.Set(app.ID, Name(id))
 	resp, err := client.Do(req)
 	if err == nil {
 		_, err = io.Copy(io.Discard, resp.Body)

@@ -29,9 +29,10 @@ func (n *node) startLoad() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.clientPlace = ns
 	config := load.Config{
-		Streams: n.spec.Load,
-		Pod:     "http://" + net.JoinHostPort(n.podIP(n.pods[0]).String(), strconv.Itoa(world.AppPort)),
+		Streams: n.spec.Load, Crowd: n.spec.Crowd,
+		Pod: net.JoinHostPort(n.podIP(n.pods[0]).String(), strconv.Itoa(world.AppPort)),
 	}
 	for _, p := range n.proxies {
 		config.Envoys = append(config.Envoys, "http://"+net.JoinHostPort(p.Address.String(), strconv.Itoa(proxy.Port)))

@@ -1,32 +1,34 @@
 package node
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"strconv"
+	"errors"
 	"time"
 
 	"lameduck/e2e/world"
 )
-
-// timedAnswer is a world.Answer whose time is not yet an offset.
-type timedAnswer struct {
-	at     time.Time
-	answer world.Answer
-}
 
 // happen carries out one event; it returns when all that follows of it is over.
 func (n *node) happen(e world.Event) error {
 	if e.Get != nil {
 		n.get(*e.Get)
 	}
-	if err := forEach(e.Restart, n.restart); err != nil {
-		return err
+	if e.Freeze != nil {
+		if err := n.freeze(*e.Freeze); err != nil {
+			return err
+		}
 	}
-	return forEach(e.Delete, n.delete)
+	if e.Trace != nil {
+		if err := n.trace(*e.Trace); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		forEach(e.Measure, n.measure),
+		forEach(e.Terminate, n.terminate),
+		forEach(e.Drain, n.drain),
+		forEach(e.Restart, n.restart),
+		forEach(e.Delete, n.delete),
+	)
 }
 
 func (n *node) restart(i int) error {
@@ -86,34 +88,4 @@ func (n *node) tell(p *pod, lag time.Duration) error {
 	<-p.gone
 	<-time.After(lag)
 	return n.control.set(p.index, removed)
-}
-
-// get asks a pod from the node's side and keeps the answer.
-func (n *node) get(g world.Get) {
-	at := time.Now()
-	url := "http://" + net.JoinHostPort(n.podIP(n.pods[g.Pod]).String(), strconv.Itoa(int(g.Port))) + g.Path
-	status, body := n.ask(url, 5*time.Second)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.answers = append(n.answers, timedAnswer{at, world.Answer{Status: status, Body: body}})
-}
-
-// ask returns the status and body of a GET on a new connection; status 0 with the error as body if there is none.
-func (n *node) ask(url string, timeout time.Duration) (int, string) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err.Error()
-	}
-	resp, err := n.kubelet.hooks.Do(req)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return 0, fmt.Sprintf("read answer: %v", err)
-	}
-	return resp.StatusCode, string(body)
 }

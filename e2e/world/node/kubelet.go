@@ -136,7 +136,7 @@ func (k *kubelet) runHook(p *pod, c *container, deadline time.Time) {
 	var err error
 	switch h := c.preStop; {
 	case h.exec != nil:
-		err = k.execHook(ctx, p, c)
+		err = k.exec(ctx, p, c, h.exec)
 	case h.http != "":
 		err = k.httpHook(ctx, h.http)
 	default:
@@ -153,8 +153,9 @@ func (k *kubelet) runHook(p *pod, c *container, deadline time.Time) {
 	p.mark(c.name, world.MarkHookEnd, "")
 }
 
-func (k *kubelet) execHook(ctx context.Context, p *pod, c *container) error {
-	process, err := c.spawn(p.ns, c.preStop.exec)
+// exec runs a command in a container to its end.
+func (k *kubelet) exec(ctx context.Context, p *pod, c *container, args []string) error {
+	process, err := c.spawn(p.ns, args)
 	if err != nil {
 		return err
 	}

@@ -32,9 +32,12 @@ type node struct {
 	proxies []proxy.Config
 	logs    map[string]string // Envoy's logs by its name
 
+	clientPlace *namespace
+
 	mu      sync.Mutex
-	answers []timedAnswer
-	failed  error // the first error of an event
+	held    []io.Closer                              // open as long as this process lives
+	records []func(start time.Time, r *world.Result) // what events have to add to the result
+	failed  error                                    // the first error of an event
 	events  sync.WaitGroup
 }
 
@@ -73,10 +76,16 @@ func run(order world.Order) (world.Result, error) {
 	if n.net, err = newNetwork(); err != nil {
 		return world.Result{}, err
 	}
+	if err := n.net.translate(n.spec); err != nil {
+		return world.Result{}, err
+	}
 	if err := n.startPods(); err != nil {
 		return world.Result{}, err
 	}
 	if err := n.startEnvoys(); err != nil {
+		return world.Result{}, err
+	}
+	if err := n.startForeign(); err != nil {
 		return world.Result{}, err
 	}
 	return n.play()
@@ -140,6 +149,13 @@ func (n *node) play() (world.Result, error) {
 		return world.Result{}, n.failed
 	}
 	return n.result(outcome)
+}
+
+// record adds something to the result, once the load's start is known.
+func (n *node) record(add func(start time.Time, r *world.Result)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.records = append(n.records, add)
 }
 
 func (n *node) fail(err error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lameduck/e2e/world"
+	"lameduck/e2e/world/box"
 )
 
 // The names of the containers.
@@ -90,10 +91,14 @@ func (n *node) sidecarContainer(p *pod) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
+	walls.Files, walls.NoSockDiag = box.Limit(s.Files), s.NoSockDiag
 	c := &container{
 		name: sidecarName, box: walls, log: filepath.Join(p.dir, "lameduck.log"),
 		args: append([]string{"run", "--grace-period", n.spec.Grace.String()}, s.Args...),
 		env:  []string{"NODE_IP=" + gateway4.String() + "," + gateway6.String()},
+	}
+	if s.RelayToService {
+		c.args = append(c.args, "--relay-to", service.String())
 	}
 	if s.Relay {
 		c.args = append(c.args, "--relay-to", net.JoinHostPort("backends", strconv.Itoa(world.AppPort)))

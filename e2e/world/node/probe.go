@@ -13,7 +13,12 @@ import (
 func (n *node) probe(p *pod) {
 	url := "http://" + net.JoinHostPort(n.podIP(p).String(), strconv.Itoa(world.AppPort)) + "/healthz"
 	go n.everySecond(p, func() bool {
-		status, _ := n.ask(url, time.Second)
+		select {
+		case <-p.container(appName).current().exited:
+			return !p.isDeleting() // a container that is not running is not probed
+		default:
+		}
+		status, _ := ask(n.kubelet.hooks, "", url, time.Second)
 		if status != 200 {
 			p.mark(appName, world.MarkUnready, strconv.Itoa(status))
 		}
@@ -23,7 +28,7 @@ func (n *node) probe(p *pod) {
 		if p.isDeleting() {
 			return false
 		}
-		n.ask(url, time.Second)
+		ask(n.kubelet.hooks, "", url, time.Second)
 		return true
 	})
 }

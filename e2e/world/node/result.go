@@ -6,11 +6,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"lameduck/e2e/world"
+	"lameduck/e2e/world/load"
 	"lameduck/e2e/world/proxy"
 )
 
@@ -32,9 +32,8 @@ func (n *node) result(outcome world.Outcome) (world.Result, error) {
 			r.Replayed++
 		}
 	}
-	for _, a := range n.answers {
-		a.answer.At = a.at.Sub(outcome.Start)
-		r.Answers = append(r.Answers, a.answer)
+	for _, add := range n.records {
+		add(outcome.Start, &r)
 	}
 	return r, nil
 }
@@ -52,7 +51,7 @@ func (n *node) explain(failures []world.Failure) error {
 	var silent error
 	for i := range failures {
 		f := &failures[i]
-		e, ok := entries[strconv.Itoa(f.ID)]
+		e, ok := entries[load.Name(f.ID)]
 		if !ok && f.Kind != "stranger" {
 			silent = fmt.Errorf("nothing of request %d in Envoy's log", f.ID)
 		}

@@ -54,6 +54,7 @@ func active(a world.Active) object {
 		"timeout":             seconds(a.Timeout),
 		"unhealthy_threshold": 3,
 		"healthy_threshold":   1,
+		"reuse_connection":    !a.Fresh,
 		"http_health_check":   object{"host": "*", "path": a.Path},
 	}
 }
