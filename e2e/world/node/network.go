@@ -54,10 +54,6 @@ func newNetwork() (network, error) {
 		"/proc/sys/net/ipv6/conf/all/forwarding":    "1",
 		"/proc/sys/net/ipv4/conf/all/rp_filter":     "0",
 		"/proc/sys/net/ipv4/conf/default/rp_filter": "0",
-		// On a shared link a sender learns from its own ARP that nobody is there; here the router tells it, and has to
-		// tell it each time.
-		"/proc/sys/net/ipv4/icmp_ratemask":  "0",
-		"/proc/sys/net/ipv6/icmp/ratelimit": "0",
 	} {
 		if err := os.WriteFile(path, []byte(value), 0); err != nil {
 			return network{}, fmt.Errorf("make a router: %w", err)
