@@ -87,7 +87,7 @@ func drawAll(c draw.Canvas, rows []Row) {
 	p.X.Label.TextStyle = style(10, pale, false)
 	p.X.Tick.Label = style(9, pale, false)
 	p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XCenter, text.YTop
-	p.X.LineStyle.Color, p.X.Tick.LineStyle.Color = pale, pale
+	p.X.Color, p.X.Tick.Color = pale, pale
 	p.X.Tick.Marker = plot.ConstantTicks(ticks(p.X.Max))
 	p.Add(lanes{rows})
 

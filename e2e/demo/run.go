@@ -24,6 +24,9 @@ func Run(ctx context.Context, tools world.Tools, setups []Setup, progress io.Wri
 	var wg sync.WaitGroup
 	for _, i := range longestFirst(setups) {
 		free <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
 		wg.Go(func() {
 			defer func() { <-free }()
 			s := setups[i]
@@ -38,6 +41,9 @@ func Run(ctx context.Context, tools world.Tools, setups []Setup, progress io.Wri
 		})
 	}
 	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, errors.New("interrupted")
+	}
 	return rows, errors.Join(failed...)
 }
 
