@@ -25,11 +25,12 @@ build: needs-go ## build build/lameduck, one static binary
 
 .PHONY: test
 test: needs-go needs-envoy ## run every test but those on a cluster: units, races, the kernel, a real Envoy
+	@# Nothing is taken from Go's cache of results: it knows neither the kernel nor the programs that a test builds.
 	@[ -n '$(race)' ] || echo 'no C compiler on this machine: the tests run without the race detector'
 	@echo '== units, and the kernel in network namespaces'
-	go test $(race) ./...
+	go test $(race) -count=1 ./...
 	@echo '== pods that die behind a real Envoy'
-	cd e2e && go test -v -timeout 30m ./...
+	cd e2e && go test -v -count=1 -timeout 30m ./...
 	@echo '== all tests passed'
 
 .PHONY: demo
