@@ -595,15 +595,41 @@ func TestWithoutDestroyEventsHoldIsABoundedSleep(t *testing.T) {
 	w.wantReleased(25*time.Second, half)
 }
 
-func TestNothingEverListenedExitsAtSIGTERM(t *testing.T) {
-	m := NewMachine(Config{Min: 10 * time.Second})
-	m.Next(epoch, Listening{})
-	m.Next(epoch, Triggered{By: "SIGTERM"})
-	effects := m.Next(epoch, Terminated{})
-	exit, ok := effects[len(effects)-1].(Exit)
-	if !ok || exit.Words.Reason != ReasonNothing {
-		t.Errorf("effects %v", effects)
+func TestNothingEverListenedExitsASecondAfterSIGTERM(t *testing.T) {
+	w := newWorld(t, Config{Min: 10 * time.Second})
+	w.m = NewMachine(Config{Min: 10 * time.Second})
+	w.listening = false
+	w.trigger()
+	w.next(Terminated{})
+	w.run(10 * time.Second)
+	w.wantExit(ReasonNothing, lateDeath, 10*time.Millisecond)
+}
+
+// C22: a plain sidecar's SIGTERM comes with the application's, whose listener may be closed before anybody has seen it.
+func TestDeathToldAfterSIGTERMIsNoEmptyPod(t *testing.T) {
+	for _, late := range []time.Duration{0, 940 * time.Millisecond} {
+		w := newWorld(t, Config{Min: 10 * time.Second})
+		w.m = NewMachine(Config{Min: 10 * time.Second})
+		w.listening = false
+		w.trigger()
+		w.next(Terminated{})
+		w.run(late)
+		w.next(ListenerDied{appAddr})
+		w.run(time.Minute)
+		w.wantExit(ReasonQuiet, 10*time.Second, half)
 	}
+}
+
+// Who hears no deaths cannot know that nothing listened: the pod lasts as long as the usual sleep.
+func TestDeafDrainNeverTakesThePodForEmpty(t *testing.T) {
+	w := newWorld(t, Config{Min: 10 * time.Second})
+	w.m = NewMachine(Config{Min: 10 * time.Second})
+	w.listening = false
+	w.next(Degraded{Text: "no events", Blind: true})
+	w.trigger()
+	w.next(Terminated{})
+	w.run(time.Minute)
+	w.wantExit(ReasonQuiet, blindHold, half)
 }
 
 func TestRefusedSYNsAreActivityInResetMode(t *testing.T) {

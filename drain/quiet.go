@@ -26,7 +26,7 @@ func (m *Machine) settle(now time.Time) {
 		return
 	}
 	switch {
-	case !m.ever && !m.unseen:
+	case m.neverListened(now):
 		m.exit(now, ReasonNothing)
 	case m.config.ObserveOnly && m.appEnded():
 		m.exit(now, ReasonObserved)
@@ -58,6 +58,12 @@ func (m *Machine) holdEnd() time.Time { return m.start.Add(m.config.holdFor()) }
 
 // exitEnd is the latest exit after a SIGTERM: the kubelet's SIGKILL follows.
 func (m *Machine) exitEnd() time.Time { return m.start.Add(m.config.GracePeriod - exitMargin) }
+
+// neverListened tells whether there was nothing to drain, ever. A death may be told a second late, and a plain sidecar's
+// SIGTERM comes with the application's: what has just closed is in no list. Who cannot hear deaths cannot know.
+func (m *Machine) neverListened(now time.Time) bool {
+	return !m.ever && !m.unseen && !m.deaf && !now.Before(m.start.Add(lateDeath))
+}
 
 // appGone tells whether no listener of the application is left.
 func (m *Machine) appGone() bool {
@@ -132,6 +138,7 @@ func (m *Machine) Wake(now time.Time) time.Time {
 		}
 	}
 	sooner(m.due)
+	sooner(m.start.Add(lateDeath))
 	sooner(m.holdEnd())
 	sooner(m.exitEnd())
 	sooner(m.start.Add(trainLimit))
