@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -90,7 +91,7 @@ func TestListenThatFailsLeavesThePortUnbound(t *testing.T) {
 		p := newPort(appListener)
 		sys := kernel()
 		sys.listen = func(int, int) error { return unix.EADDRINUSE }
-		if err := p.try(&sys); err != unix.EADDRINUSE {
+		if err := p.try(&sys); !errors.Is(err, unix.EADDRINUSE) {
 			t.Fatal(err)
 		}
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

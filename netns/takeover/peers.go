@@ -92,7 +92,8 @@ func (ps *peers) probeAll() {
 	ps.rouse()
 }
 
-// suspect has a peer probed at once: it has reset a connection without a word, as one does that is covering itself.
+// suspect has a peer probed at once: it has reset a connection without a word, as one does that is covering itself
+// (or this pod, by way of a Service's address).
 func (ps *peers) suspect(p *peer) {
 	ps.mu.Lock()
 	p.due = true

@@ -190,7 +190,7 @@ func TestFailingResolverKeepsTheLastAddresses(t *testing.T) {
 
 func TestSlowResolverDoesNotKeepPeersFromProbes(t *testing.T) {
 	withPeers(t, Options{Targets: []Target{{Host: "svc:80"}, {Host: at(otherIP, 80).String()}}},
-		func(t *testing.T, n *network, ps *peers, log *lines) {
+		func(t *testing.T, n *network, _ *peers, log *lines) {
 			n.set(func(n *network) { n.slow, n.up[otherIP] = true, true })
 			passTime(10*time.Second + settle)
 			if got := len(n.probed(otherIP)); got != 11 {

@@ -33,23 +33,27 @@ func (t *Takeover) relay(ctx context.Context, l *link, port uint16) {
 
 // dialPeer finds a peer that accepts; its caller tells peers.done when the connection has ended.
 func (t *Takeover) dialPeer(ctx context.Context, port uint16) (*net.TCPConn, *peer, error) {
-	var tried [tries]*peer
-	for i := range tried {
-		p := t.peers.pick(port, tried[:i])
+	var tried []*peer
+	for range tries {
+		p := t.peers.pick(port, tried)
 		if p == nil {
 			break
 		}
-		tried[i] = p
 		c, err := t.dialOne(ctx, p)
 		if err == nil {
 			return c, p, nil
 		}
 		t.peers.done(p)
-		if ctx.Err() != nil {
-			break
-		}
-		if !ours(err) {
-			t.peers.fail(p, err)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case errors.Is(err, unix.ECONNRESET):
+			t.peers.suspect(p) // behind a Service's address another endpoint may accept: it may be picked again
+		default:
+			tried = append(tried, p)
+			if !ours(err) {
+				t.peers.fail(p, err)
+			}
 		}
 	}
 	return nil, nil, errNoPeer

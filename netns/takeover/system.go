@@ -24,6 +24,8 @@ const backlog = 1 << 16
 // a marked connection at once, and is no peer.
 const settle = 50 * time.Millisecond
 
+const probeTries = 5
+
 // system is what a takeover asks of the operating system.
 type system struct {
 	socket func(Listener) (fd int, err error)
@@ -136,8 +138,25 @@ func dial(ctx context.Context, peer netip.AddrPort) (*net.TCPConn, error) {
 	return c, nil
 }
 
-func probe(ctx context.Context, peer netip.AddrPort, connected func()) error {
+// errShuns is the error of a peer that resets or closes a connection at once.
+var errShuns = errors.New("closes connections at once")
+
+// probe asks more than once before it believes that a peer shuns: behind a Service's address the next connection may
+// reach another endpoint than this pod.
+func probe(ctx context.Context, peer netip.AddrPort, connected func()) (err error) {
+	for range probeTries {
+		if err = probeOnce(ctx, peer, connected); !errors.Is(err, errShuns) {
+			return err
+		}
+	}
+	return err
+}
+
+func probeOnce(ctx context.Context, peer netip.AddrPort, connected func()) error {
 	c, err := dial(ctx, peer)
+	if errors.Is(err, unix.ECONNRESET) {
+		return fmt.Errorf("%w: %w", errShuns, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -149,7 +168,7 @@ func probe(ctx context.Context, peer netip.AddrPort, connected func()) error {
 	// A byte, or silence, is a server that waits for its client.
 	var b [1]byte
 	if n, err := c.Read(b[:]); n == 0 && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("closes connections at once: %w", err)
+		return fmt.Errorf("%w: %w", errShuns, err)
 	}
 	return nil
 }

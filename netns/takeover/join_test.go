@@ -1,0 +1,54 @@
+package takeover
+
+import (
+	"net"
+	"testing"
+)
+
+// pipeOf returns the two ends of a connection.
+func pipeOf(t *testing.T) (ours, theirs *net.TCPConn) {
+	t.Helper()
+	ln := bindTo(t, at(peerIP, 0))
+	theirs = dialFrom(t, clientIP, addrPort(ln.Addr()))
+	ours, err := ln.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	return ours, theirs
+}
+
+// A server that resets before its first byte may be covering itself: that alone makes it suspect.
+func TestOnlyAResetBeforeTheFirstByteMakesAPeerSuspect(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(client, server *net.TCPConn)
+		want bool
+	}{
+		"the-server-resets": {func(_, server *net.TCPConn) { reset(server) }, true},
+		"it-resets-after-the-client-has-sent": {func(client, server *net.TCPConn) {
+			_, _ = client.Write([]byte{0})
+			_ = firstRead(server, make([]byte, 1))
+			reset(server)
+		}, true},
+		"it-resets-after-a-byte": {func(client, server *net.TCPConn) {
+			_, _ = server.Write([]byte{0})
+			_ = firstRead(client, make([]byte, 1))
+			reset(server)
+		}, false},
+		"the-client-resets": {func(client, _ *net.TCPConn) { reset(client) }, false},
+		"both-close":        {func(client, server *net.TCPConn) { client.Close(); server.Close() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPod(t, func(t *testing.T) {
+				ourClient, client := pipeOf(t)
+				ourServer, server := pipeOf(t)
+				shunned := make(chan bool, 1)
+				go func() { shunned <- join(ourClient, ourServer) }()
+				c.end(client, server)
+				if got := receive(t, shunned); got != c.want {
+					t.Errorf("suspect: %t", got)
+				}
+			})
+		})
+	}
+}
