@@ -182,7 +182,9 @@ func TestRefusedAmidOtherResets(t *testing.T) {
 		}},
 		{"closed by linger of 0", 1, 0, func(t *testing.T) {
 			client, server := pair(t)
-			server.SetLinger(0)
+			if err := server.SetLinger(0); err != nil {
+				t.Fatal(err)
+			}
 			server.Close()
 			readEnd(t, client, unix.ECONNRESET)
 		}},

@@ -33,7 +33,7 @@ func TestDoActsInTheOtherNamespaceAlone(t *testing.T) {
 		}
 		return failure
 	})
-	if err != failure {
+	if !errors.Is(err, failure) {
 		t.Errorf("error %v, want fn's", err)
 	}
 	if inside(t, n) {

@@ -1,7 +1,7 @@
 package sockdiag_test
 
 import (
-	"bufio"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -25,7 +25,7 @@ func app() int {
 		return 1
 	}
 	go func() {
-		bufio.NewReader(os.Stdin).ReadByte()
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
 	for {

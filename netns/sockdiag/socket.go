@@ -42,7 +42,8 @@ type Socket struct {
 	Local, Remote netip.AddrPort
 	// Cookie identifies the socket for the machine's uptime; 0 where the source (/proc) does not tell.
 	Cookie uint64
-	Inode  uint32
+	// Inode is 0 of a connection that nobody has accepted yet, or that its application has closed.
+	Inode uint32
 	// Family is unix.AF_INET or unix.AF_INET6: the socket's own, before unmapping.
 	Family uint8
 	State  State

@@ -18,10 +18,13 @@ type Event struct {
 	// Lost tells that the kernel dropped events, for want of room, and that it has stopped: a dump made from now on
 	// shows what happened. Nothing else in the Event is set, but At.
 	Lost bool
-	// Listener is true where the socket listened, or was bound and did not listen: the kernel tells the two apart no
-	// more. The death can be told late, by about a second where half-open connections or a child process hold on.
+	// Listener is true where the socket listened, or was bound and did nothing: the kernel reports both alike. An
+	// unaccepted connection, which has no remote port either, keeps its remote address, and is no listener. The port
+	// can be free before: half-open connections delay the event by up to their timer, a second, and after shutdown on
+	// a listener it comes at the close only.
 	Listener bool
-	// Socket as it died: its State is Closed. V6Only is not told.
+	// Socket is as it died, with the last tcp_info (a listener's is void). Its State is Closed, its Inode 0; V6Only is
+	// not told.
 	Socket Socket
 	// At is when the event was read.
 	At time.Time
