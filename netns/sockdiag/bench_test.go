@@ -1,6 +1,7 @@
 package sockdiag_test
 
 import (
+	"net"
 	"testing"
 
 	"lameduck/netns/netnstest"
@@ -53,5 +54,32 @@ func BenchmarkDump(b *testing.B) {
 				}
 			}
 		})
+	})
+}
+
+// BenchmarkDumpAmidForeignSockets dumps an empty namespace while another one of the machine has 20,000 sockets (C30):
+// the walk goes by them all.
+func BenchmarkDumpAmidForeignSockets(b *testing.B) {
+	netnstest.New(b).Do(b, func() {
+		var listener *net.TCPListener
+		for i := range connections(b) {
+			if i%1000 == 0 { // the accept queue, where they stay, has an end
+				listener = listen(b, "127.0.0.1:0")
+			}
+			dial(b, listener, "127.0.0.1")
+		}
+	})
+	netnstest.New(b).Do(b, func() {
+		dumper := open(b)
+		b.ReportAllocs()
+		for b.Loop() {
+			err := dumper.Dump(sockdiag.Query{}, func(s *sockdiag.Socket) bool {
+				b.Fatalf("foreign: %+v", s)
+				return false
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
 	})
 }
