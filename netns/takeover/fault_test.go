@@ -134,28 +134,38 @@ func TestFailingAcceptIsNoEnd(t *testing.T) {
 }
 
 func TestPeerIsNotBlamedForOurOwnWant(t *testing.T) {
-	inPod(t, func(t *testing.T) {
-		serveAt(t, at(peerIP, 9090), answersLine("peer"))
-		fail := failing(1, unix.EADDRNOTAVAIL) // no more ports for connections to this peer
-		w := run(t, Options{Targets: toPeer}, func(sys *system) {
-			dial := sys.dial
-			sys.dial = func(ctx context.Context, peer netip.AddrPort) (*net.TCPConn, error) {
-				if err := fail(); err != nil {
-					return nil, err
+	for name, c := range map[string]struct {
+		errno  unix.Errno
+		failed uint64
+	}{
+		"no-more-ports": {unix.EADDRNOTAVAIL, 1}, // for connections to this peer: another may have some
+		"no-more-files": {unix.EMFILE, 0},        // waited for
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPod(t, func(t *testing.T) {
+				serveAt(t, at(peerIP, 9090), answersLine("peer"))
+				fail := failing(1, c.errno)
+				w := run(t, Options{Targets: toPeer}, func(sys *system) {
+					dial := sys.dial
+					sys.dial = func(ctx context.Context, peer netip.AddrPort) (*net.TCPConn, error) {
+						if err := fail(); err != nil {
+							return nil, os.NewSyscallError("socket", err)
+						}
+						return dial(ctx, peer)
+					}
+				})
+				w.take(appListener)
+				if got, err := ask(appListener.Addr); got != "peer" && (c.failed == 0 || !ends(got, err)) {
+					t.Errorf("%q, %v", got, err)
 				}
-				return dial(ctx, peer)
-			}
+				if got, err := ask(appListener.Addr); got != "peer" {
+					t.Errorf("%q, %v", got, err)
+				}
+				if s := w.taker.Stats(); s.Failed != c.failed || s.Relayed != 2-c.failed || s.PeersAnswer != 1 {
+					t.Errorf("%+v", s)
+				}
+				w.quiet()
+			})
 		})
-		w.take(appListener)
-		if got, err := ask(appListener.Addr); !ends(got, err) {
-			t.Errorf("%q, %v", got, err)
-		}
-		if got, err := ask(appListener.Addr); got != "peer" {
-			t.Errorf("%q, %v", got, err)
-		}
-		if s := w.taker.Stats(); s.Failed != 1 || s.Relayed != 1 || s.PeersAnswer != 1 {
-			t.Errorf("%+v", s)
-		}
-		w.quiet()
-	})
+	}
 }

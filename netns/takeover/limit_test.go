@@ -9,10 +9,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,6 +43,14 @@ func TestTakerProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() { _ = taker.Run(ctx) })
+	if raceDetector {
+		// sync.Pool then loses pipes at random, and they are open until they are collected.
+		work.Go(func() {
+			for tick := time.NewTicker(breath); ctx.Err() == nil; <-tick.C {
+				runtime.GC()
+			}
+		})
+	}
 	taker.Arm(appListener)
 	receive(t, holds)
 	limit, _ := fileLimit()

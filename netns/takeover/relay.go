@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,18 +61,31 @@ func (t *Takeover) dialPeer(ctx context.Context, port uint16) (*net.TCPConn, *pe
 	return nil, nil, errNoPeer
 }
 
+// breath is the pause before a dial that failed for want of descriptors or memory is tried again.
+const breath = 10 * time.Millisecond
+
+// dialOne dials a peer in its time. What is wanting here comes back: pipes of ended relays are closed with the garbage.
 func (t *Takeover) dialOne(ctx context.Context, p *peer) (*net.TCPConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
 	defer cancel()
-	return t.sys.dial(ctx, p.addr)
+	for {
+		c, err := t.sys.dial(ctx, p.addr)
+		if err == nil || !isAny(err, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM) {
+			return c, err
+		}
+		select {
+		case <-time.After(breath):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // ours tells whether a dial failed for want of something here: that says nothing about the peer.
 func ours(err error) bool {
-	for _, errno := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EADDRNOTAVAIL} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EADDRNOTAVAIL)
+}
+
+func isAny(err error, all ...unix.Errno) bool {
+	return slices.ContainsFunc(all, func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }

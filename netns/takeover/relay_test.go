@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -257,11 +258,16 @@ func openFiles(t testing.TB) map[string]int {
 func TestRelayCostsTwoSocketsAndTwoPipes(t *testing.T) {
 	inPod(t, func(t *testing.T) {
 		// The peer, which is in this process too, echoes without splice.
-		w, c := relayed(t, func(c *net.TCPConn) {
+		serveAt(t, at(peerIP, 9090), func(c *net.TCPConn) {
 			for b := make([]byte, 1); firstRead(c, b); {
 				_, _ = c.Write(b)
 			}
 		})
+		w := run(t, Options{Targets: toPeer}, func(sys *system) { // both would be sockets now and then
+			sys.probe = answersAlways
+			sys.own = func() ([]netip.Addr, error) { return nil, nil }
+		})
+		w.take(appListener)
 		pass := func(c *net.TCPConn) {
 			t.Helper()
 			_, _ = c.Write([]byte{0})
@@ -269,7 +275,7 @@ func TestRelayCostsTwoSocketsAndTwoPipes(t *testing.T) {
 				t.Fatal("no echo")
 			}
 		}
-		pass(c)
+		pass(dialFrom(t, clientIP, appListener.Addr))
 		before := openFiles(t)
 		const more = 20
 		for range more {
