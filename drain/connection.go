@@ -152,6 +152,11 @@ func (l *ledger) close(now time.Time, s *sockdiag.Socket) *connection {
 	} else {
 		c = l.open(now, s, false)
 	}
+	if s.HasInfo && s.Info.DataSegsIn == 0 && s.Info.DataSegsOut == 0 {
+		// It ended without a byte either way: a TCP health check, a probe of a peer. It carried no request.
+		delete(l.connections, s.Cookie)
+		return c
+	}
 	l.forget(s.Cookie, c)
 	return c
 }

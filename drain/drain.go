@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,8 @@ type Kernel struct {
 	FilterPorts func([]uint16) error
 	// Counters reads the segments received and the SYNs refused since the namespace began.
 	Counters func() (inSegs, refused uint64, err error)
+	// CPU is the CPU time of the calling thread, which dumps are paid from; nil takes the time that passes.
+	CPU func() time.Duration
 	// Addresses are the namespace's own, Gateways its default gateways.
 	Addresses, Gateways func() ([]netip.Addr, error)
 }
@@ -321,22 +324,39 @@ var watched = sockdiag.Of(sockdiag.Listen, sockdiag.Established, sockdiag.FinWai
 
 // sample takes a dump if one is wanted and the budget allows it.
 func (d *Drain) sample() {
-	start := time.Now()
-	if !d.want || !d.begun() || d.words != nil || start.Before(d.budget) {
+	now := time.Now()
+	if !d.want || !d.begun() || d.words != nil || now.Before(d.budget) {
 		return
 	}
 	d.want = false
 	q := sockdiag.Query{States: watched, Ports: d.ports}
+	runtime.LockOSThread() // CPU time is a thread's
+	before := d.spent()
 	err := d.dump(d.options.Kernel.Dump, q)
-	if err == nil {
+	var perr error
+	if err != nil {
+		perr = d.dump(d.options.Kernel.ProcDump, q)
+	}
+	cost := d.spent() - before
+	runtime.UnlockOSThread()
+	// What was not spent in the last second may be spent now: the sample at SIGTERM must not wait.
+	d.budget = later(d.budget, now.Add(-time.Second)).Add(time.Duration(float64(cost) / share))
+	switch {
+	case err == nil:
 		d.next(Sampled{Sockets: d.buffer})
-	} else if perr := d.dump(d.options.Kernel.ProcDump, q); perr == nil {
+	case perr == nil:
 		d.next(Sampled{Sockets: d.buffer, Blind: err})
-	} else {
+	default:
 		d.next(SampleFailed{errors.Join(err, perr)})
 	}
-	cost := time.Since(start)
-	d.budget = start.Add(time.Duration(float64(cost) / share))
+}
+
+// spent is what the budget counts by: preemption on a busy machine costs nobody else.
+func (d *Drain) spent() time.Duration {
+	if d.options.Kernel.CPU == nil {
+		return time.Since(d.start)
+	}
+	return d.options.Kernel.CPU()
 }
 
 func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) error, q sockdiag.Query) error {

@@ -47,14 +47,16 @@ type Machine struct {
 	blind      bool
 	deaf       bool      // destroy events are not heard: connections between two samples go unseen
 	unseen     bool      // not even /proc tells
-	gap        time.Time // last moment at which events were lost or samples failed: anything may have happened
+	lostAt     time.Time // last moment at which events were lost or samples failed: anything may have happened
 
 	refusedAt uint64 // the counter at its last reading
 	refused   uint64
 	segments  uint64
 
 	owed, connections int
-	due               time.Time // when quiet, as settled last; zero while owed
+	active            time.Time     // last activity, as settled last
+	gap               time.Duration // longest between two activities since the trigger
+	due               time.Time     // when quiet, as settled last; zero while owed
 	degraded          []string
 }
 
@@ -179,18 +181,7 @@ func (m *Machine) begin(now time.Time, e Triggered) {
 	if !m.uncovered() {
 		m.refused = 0 // what was refused before the application listened again is not this drain's
 	}
-	var numbers []uint16
-	for _, p := range m.ports {
-		if !slices.Contains(numbers, p.listener.Addr.Port()) {
-			numbers = append(numbers, p.listener.Addr.Port())
-		}
-	}
-	m.do(Watch{numbers})
-	if !m.config.ObserveOnly {
-		for _, p := range m.ports {
-			m.do(Arm{p.listener})
-		}
-	}
+	m.watch(m.ports)
 	m.do(Sample{})
 }
 
@@ -210,7 +201,7 @@ func (m *Machine) terminate(now time.Time) {
 }
 
 func (m *Machine) lost(now time.Time) {
-	m.gap, m.fresh = now, false
+	m.lostAt, m.fresh = now, false
 }
 
 // counted takes the counters: a segment received makes the last sample old, a refused SYN is activity.

@@ -632,6 +632,75 @@ func TestDeafDrainNeverTakesThePodForEmpty(t *testing.T) {
 	w.wantExit(ReasonQuiet, blindHold, half)
 }
 
+// A death told late belongs to the drain, though its listener is in no list.
+func TestPortToldLateIsArmed(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.m = NewMachine(Config{})
+	w.listening = false
+	w.trigger()
+	w.next(ListenerDied{appAddr})
+	w.next(ListenerDied{appAddr})
+	if len(w.armed) != 1 || w.armed[0].Addr != appAddr {
+		t.Errorf("armed %v", w.armed)
+	}
+}
+
+// A silence of the quiet window says nothing of traffic that pauses as long: one request in 7 s, and in 4 s.
+func TestSparseTrafficWidensTheQuietWindow(t *testing.T) {
+	for _, every := range []time.Duration{4 * time.Second, 7 * time.Second} {
+		w := newWorld(t, Config{Min: 10 * time.Second, GracePeriod: 60 * time.Second})
+		w.trigger()
+		random := rand.New(rand.NewPCG(1, 1))
+		w.run(every * 3 / 4)
+		last := time.Duration(0)
+		for w.since() < 15*time.Second {
+			last = w.since()
+			w.once(envoy, 300+random.IntN(500))
+			w.run(every)
+			if w.since() < 15*time.Second {
+				w.wantHeld()
+			}
+		}
+		w.run(time.Minute)
+		w.wantReleased(last+5*time.Second, max(2*every-5*time.Second, 0)+half)
+	}
+}
+
+func TestSparseTrafficHoldsNoLongerThanTheSleep(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 120 * time.Second})
+	w.trigger()
+	w.run(4 * time.Second)
+	w.once(envoy, 300)
+	w.run(8 * time.Second)
+	w.once(envoy, 700)
+	w.run(time.Minute)
+	w.wantReleased(12*time.Second, 0) // released at 12 s, as the first silence of 8 s ended with the second request
+}
+
+// C27, and the dials of peers that are draining too.
+func TestConnectionsWithoutAByteDoNotHoldDrain(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	random := rand.New(rand.NewPCG(1, 1)) // no train
+	for w.since() < 20*time.Second {
+		w.close(w.open(envoy))
+		w.run(time.Duration(200+random.IntN(1500)) * time.Millisecond)
+	}
+	w.wantReleased(5*time.Second, half)
+}
+
+// A server that speaks first has had a client, though that said nothing.
+func TestConnectionThatWasOnlyAnsweredHoldsDrain(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	w.run(2 * time.Second)
+	c := w.open(envoy)
+	w.answer(c)
+	w.close(c)
+	w.run(20 * time.Second)
+	w.wantReleased(7*time.Second, half)
+}
+
 func TestRefusedSYNsAreActivityInResetMode(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.trigger()

@@ -10,6 +10,9 @@ import (
 	"lameduck/netns/takeover"
 )
 
+// maxPorts bounds the listeners that are remembered.
+const maxPorts = 1024
+
 type portState uint8
 
 const (
@@ -51,18 +54,40 @@ func (m *Machine) listenerDied(now time.Time, a netip.AddrPort) {
 	}
 	m.ever = true
 	if m.phase == Serving {
-		if len(m.deaths) < 1024 { // an application that opens and closes ports all day must not grow us
+		if len(m.deaths) < maxPorts { // an application that opens and closes ports all day must not grow us
 			m.deaths[a] = now
 		}
 		return
 	}
-	for _, p := range m.ports {
-		if p.listener.Addr == a && p.state == portListening {
-			p.state = portGone
-		}
+	i := slices.IndexFunc(m.ports, func(p *port) bool { return p.listener.Addr == a })
+	switch {
+	case i < 0 && len(m.ports) < maxPorts:
+		// It had closed already when the trigger came, and is told late.
+		late := &port{listener: takeover.Listener{Addr: a}, state: portGone}
+		m.ports = append(m.ports, late)
+		m.watch([]*port{late})
+	case i >= 0 && m.ports[i].state == portListening:
+		m.ports[i].state = portGone
 	}
 	m.do(Kick{})
 	m.do(Sample{})
+}
+
+// watch follows all ports, and readies the takeover of these.
+func (m *Machine) watch(these []*port) {
+	var numbers []uint16
+	for _, p := range m.ports {
+		if !slices.Contains(numbers, p.listener.Addr.Port()) {
+			numbers = append(numbers, p.listener.Addr.Port())
+		}
+	}
+	m.do(Watch{numbers})
+	if m.config.ObserveOnly {
+		return
+	}
+	for _, p := range these {
+		m.do(Arm{p.listener})
+	}
 }
 
 // findPorts settles which listeners the drain is about: those that live, and those that died a moment ago,

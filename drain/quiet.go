@@ -11,6 +11,7 @@ func (m *Machine) settle(now time.Time) {
 	if m.phase == Draining && m.appGone() && m.ever {
 		m.enter(now, Covering, "the application's listener is gone")
 	}
+	m.follow(now)
 	at, ok := m.quietAt(now)
 	m.due = at
 	quiet := ok && m.fresh && !now.Before(at)
@@ -94,7 +95,7 @@ func (m *Machine) quietAt(now time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	last := m.lastActivity(now)
-	at := later(last, m.start).Add(m.config.Quiet)
+	at := later(last, m.start).Add(m.window())
 	at = later(at, m.start.Add(m.config.Min))
 	if told, ok := m.toldAt(last); ok && told.Before(at) {
 		at = told
@@ -102,9 +103,30 @@ func (m *Machine) quietAt(now time.Time) (time.Time, bool) {
 	return at, true
 }
 
+// follow keeps the longest gap of the traffic since the trigger. Where trains become known the traffic was less than it
+// seemed, and what was learned of it is forgotten.
+func (m *Machine) follow(now time.Time) {
+	last := m.ledger.activity(now.Sub(m.start))
+	if last.Before(m.active) {
+		m.gap = 0
+	} else if gap := last.Sub(later(m.active, m.start)); gap > m.gap {
+		m.gap = gap
+	}
+	m.active = last
+}
+
+// window is the quiet window. Traffic whose gaps come near it says nothing by a silence of its length: then it takes twice
+// the longest gap, though no more than lasts until the usual sleep would have ended.
+func (m *Machine) window() time.Duration {
+	if sparse := 2 * m.gap; sparse > m.config.Quiet {
+		return max(m.config.Quiet, min(sparse, m.start.Add(blindHold).Sub(later(m.active, m.start))))
+	}
+	return m.config.Quiet
+}
+
 // lastActivity is zero where there was none.
 func (m *Machine) lastActivity(now time.Time) time.Time {
-	return later(m.ledger.activity(now.Sub(m.start)), m.gap)
+	return later(m.ledger.activity(now.Sub(m.start)), m.lostAt)
 }
 
 // toldAt is when every listed source has been told and silent for long enough.

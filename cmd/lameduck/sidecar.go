@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"lameduck/drain"
 	"lameduck/drain/admin"
 	"lameduck/netns"
@@ -183,9 +185,19 @@ func (k *kernel) functions() drain.Kernel {
 		ProcDump:    sockdiag.ProcDump,
 		FilterPorts: k.filterPorts,
 		Counters:    k.count,
+		CPU:         threadCPU,
 		Addresses:   netns.Addresses,
 		Gateways:    netns.Gateways,
 	}
+}
+
+// threadCPU is the CPU time of the calling thread.
+func threadCPU() time.Duration {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
+		return 0 // Linux knows this clock since 2.6.12
+	}
+	return time.Duration(ts.Nano())
 }
 
 func (k *kernel) setWatcher(w *sockdiag.Watcher) {
