@@ -40,7 +40,7 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 		l.progress(now, c, s)
 	}
 	c.seen = l.sample
-	c.app = !ours && (s.State == sockdiag.Established || s.State == sockdiag.CloseWait)
+	c.app = !ours && accepted(s)
 	c.owed = owed(s)
 	if c.young && now.Sub(c.born) >= birthWindow {
 		l.grow(c)
@@ -228,6 +228,12 @@ func (l *ledger) probeLike(s *source, port uint16, now time.Time) bool {
 		return false
 	}
 	return true
+}
+
+// accepted tells whether a process holds the connection. One that waits in an accept queue has no inode yet, and waits
+// for lameduck where the application's listener is gone.
+func accepted(s *sockdiag.Socket) bool {
+	return s.Inode != 0 && (s.State == sockdiag.Established || s.State == sockdiag.CloseWait)
 }
 
 // owed tells whether a request on this connection has not been answered yet, as far as the kernel can know.

@@ -253,7 +253,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 			m.seeListener(now, s)
 		case !m.appPort(s.Local.Port()):
 		case e.Blind != nil:
-			m.connections += boolInt(!s.Ours && (s.State == sockdiag.Established || s.State == sockdiag.CloseWait))
+			m.connections += boolInt(!s.Ours && accepted(&s.Socket))
 			owedSockets += boolInt(owed(&s.Socket) && m.ledger.isEnvoy(s.Remote.Addr()))
 		default:
 			m.ledger.observe(now, &s.Socket, s.Ours, m.first)

@@ -125,7 +125,7 @@ func (w *world) run(d time.Duration) {
 func (w *world) open(from netip.Addr) uint64 {
 	w.cookie++
 	c := 100 + w.cookie
-	w.conns[c] = &sockdiag.Socket{Local: appAddr, Remote: netip.AddrPortFrom(from, 40000+uint16(w.cookie)), Cookie: c, State: sockdiag.Established}
+	w.conns[c] = &sockdiag.Socket{Local: appAddr, Remote: netip.AddrPortFrom(from, 40000+uint16(w.cookie)), Cookie: c, Inode: uint32(c), State: sockdiag.Established}
 	w.received[c], w.sent[c] = w.now, w.now
 	w.segs += 2
 	return c
@@ -699,6 +699,17 @@ func TestConnectionThatWasOnlyAnsweredHoldsDrain(t *testing.T) {
 	w.close(c)
 	w.run(20 * time.Second)
 	w.wantReleased(7*time.Second, half)
+}
+
+func TestConnectionInTheAcceptQueueIsNotTheApps(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	w.appExits()
+	w.next(Took{takeover.Listener{Addr: appAddr}})
+	w.conns[w.open(envoy)].Inode = 0
+	w.next(Terminated{})
+	w.run(6 * time.Second)
+	w.wantExit(ReasonQuiet, 5*time.Second, half)
 }
 
 func TestRefusedSYNsAreActivityInResetMode(t *testing.T) {
