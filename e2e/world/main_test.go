@@ -41,6 +41,12 @@ const rate = 100
 func run(t *testing.T, spec world.Spec) world.Result {
 	t.Helper()
 	t.Parallel()
+	return runAlone(t, spec)
+}
+
+// runAlone runs a world while no other test's runs.
+func runAlone(t *testing.T, spec world.Spec) world.Result {
+	t.Helper()
 	spec.Name = t.Name()
 	if len(spec.Load) == 0 {
 		spec.Load = []world.Stream{{Rate: rate}}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -117,6 +118,9 @@ func (n *node) trace(t world.Trace) error {
 	_ = cmd.Process.Signal(unix.SIGINT) // it leaves its tracee alone, and writes the table
 	_ = cmd.Wait()
 	content, err := os.ReadFile(table)
+	if err == nil && !bytes.Contains(said.Bytes(), []byte("attached")) {
+		err = errors.New("it did not attach")
+	}
 	if err != nil {
 		return fmt.Errorf("strace: %w: %s", err, said.Bytes())
 	}
