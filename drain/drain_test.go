@@ -143,7 +143,7 @@ func listening() []sockdiag.Socket {
 
 // inBubble runs a drain in a bubble of synctest, and ends it.
 func inBubble(t *testing.T, c Config, body func(*running)) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
 		r := &running{kernel: &fakeKernel{sockets: listening()}, taker: &fakeTaker{}, ended: make(chan struct{}), start: time.Now()}
 		r.Drain = New(Options{Config: c, Kernel: r.kernel.functions(), Taker: r.taker,
 			Speak: func(w LastWords) { r.spoken = append(r.spoken, w) }})

@@ -36,6 +36,8 @@ func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout
 		fmt.Fprintf(stderr, "lameduck: --admin-address %q: %v; free the port, or name another\n", o.adminAddress, err)
 		return exitUsage
 	}
+	logger.Info("phase", "phase", drain.Serving, "reason", "start", "version", version(), "admin", server.Addr().String(),
+		"grace_period", o.drain.GracePeriod, "relay_targets", len(o.takeover.Targets))
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.work.Wait()
 	defer cancel()
