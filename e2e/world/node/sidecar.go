@@ -61,7 +61,7 @@ func usageOf(pid int) (world.Usage, error) {
 	var u world.Usage
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil || len(tasks) == 0 {
-		return u, fmt.Errorf("no process %d: %v", pid, err)
+		return u, fmt.Errorf("no process %d: %w", pid, err)
 	}
 	for _, task := range tasks {
 		// schedstat is exact; the times in stat are guessed from the clock's ticks, and a sleeper is seldom seen at one.
