@@ -23,6 +23,7 @@ type connection struct {
 	owed     bool
 	app      bool // held by the application, not by lameduck
 	seen     uint // the sample that showed it last
+	missed   bool // the sample after that one did not show it
 }
 
 // observe takes one connection of a dump. first marks the dump at the trigger: what it shows was there before.
@@ -39,7 +40,7 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 	default:
 		l.progress(now, c, s)
 	}
-	c.seen = l.sample
+	c.seen, c.missed = l.sample, false
 	c.app = !ours && accepted(s)
 	c.owed = owed(s)
 	if c.young && now.Sub(c.born) >= birthWindow {
@@ -188,11 +189,16 @@ func (c *connection) fold() {
 	}
 }
 
-// vanished forgets every connection that the present sample, a whole one, did not show.
+// vanished sees to the connections that the present sample, a whole one, did not show: they have ended. Their events may
+// be on the way still, and would be those of new connections if nothing were known of them. So it waits for one sample more.
 func (l *ledger) vanished() {
 	for cookie, c := range l.connections {
-		if c.seen != l.sample {
+		switch {
+		case c.seen == l.sample:
+		case c.missed:
 			l.forget(cookie, c)
+		default:
+			c.missed, c.owed, c.app = true, false, false
 		}
 	}
 }

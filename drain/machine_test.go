@@ -302,6 +302,33 @@ func TestHealthChecksAsTrainDoNotHoldDrain(t *testing.T) {
 	})
 }
 
+// C3: when the application exits, a dump may show its connections gone before their events have been told.
+func TestEndToldAfterASampleIsNoNewConnection(t *testing.T) {
+	w := newWorld(t, Config{})
+	check := w.open(envoy)
+	for range 10 {
+		w.request(check, 65)
+		w.run(3 * time.Second)
+	}
+	at := w.since()
+	w.trigger()
+	for range 2 {
+		w.request(check, 65)
+		w.run(3 * time.Second)
+	}
+	w.wantReleased(at+5*time.Second, half)
+	w.listening = false
+	w.next(ListenerDied{appAddr})
+	conns := w.conns
+	w.conns = map[uint64]*sockdiag.Socket{}
+	w.sample()
+	w.conns = conns
+	w.close(check)
+	w.next(Terminated{})
+	w.sample()
+	w.wantExit(ReasonQuiet, at+6*time.Second, half)
+}
+
 // C4, with --envoy given.
 func TestScraperThatIsNotEnvoyDoesNotHoldDrain(t *testing.T) {
 	w := newWorld(t, Config{Envoy: []netip.Prefix{netip.PrefixFrom(envoy, 32)}})
@@ -361,6 +388,22 @@ func TestIgnoringAppEndsAtDeadline(t *testing.T) {
 	w.run(time.Minute)
 	w.wantExit(ReasonDeadline, 29*time.Second, 10*time.Millisecond)
 	if !strings.Contains(w.words.Why, "did not end") {
+		t.Errorf("why: %q", w.words.Why)
+	}
+}
+
+// C8, native: the kubelet kills the application at the end of the grace period, and lameduck's SIGTERM follows. That it is
+// quiet by then is not why it leaves.
+func TestExitAfterAKilledAppIsTheDeadlines(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	w.run(30 * time.Second)
+	w.wantReleased(5*time.Second, half)
+	w.appExits()
+	w.next(Terminated{})
+	w.run(half)
+	w.wantExit(ReasonDeadline, 30*time.Second, 10*time.Millisecond)
+	if !strings.Contains(w.words.Why, "the application took") {
 		t.Errorf("why: %q", w.words.Why)
 	}
 }

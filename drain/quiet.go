@@ -31,10 +31,10 @@ func (m *Machine) settle(now time.Time) {
 		m.exit(now, ReasonNothing)
 	case m.config.ObserveOnly && m.appEnded():
 		m.exit(now, ReasonObserved)
+	case !now.Before(m.exitEnd()): // first: an application that had to be killed leaves it quiet
+		m.exit(now, ReasonDeadline)
 	case quiet && m.appEnded():
 		m.exit(now, ReasonQuiet)
-	case !now.Before(m.exitEnd()):
-		m.exit(now, ReasonDeadline)
 	}
 }
 

@@ -90,6 +90,8 @@ func (m *Machine) why(now time.Time, w LastWords) string {
 		return fmt.Sprintf("traffic was still coming; a grace period of more than %d s is needed, or Envoy never learned that this pod is ending", w.GraceNeeded)
 	case w.Owed > 0:
 		return fmt.Sprintf("%d requests had no answer yet; a grace period of more than %d s is needed", w.Owed, w.GraceNeeded)
+	case m.released == ReasonQuiet && m.appEnded():
+		return fmt.Sprintf("it was quiet %.1f s after the trigger; the application took all that was left of the grace period", w.Held)
 	case !m.appEnded():
 		return fmt.Sprintf("the application did not end: %d listeners and %d connections are left", m.listenersLeft(), w.Connections)
 	}
