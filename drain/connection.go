@@ -15,12 +15,14 @@ type connection struct {
 	probe    bool // looks like the kubelet's: does not count
 	segments uint32
 	bytes    uint64
+	uniform  uint64    // the size of each of its segments, while all are equal; else 0
+	many     bool      // it had sent some before the trigger
 	last     time.Time // last message since the trigger; zero if none
 	before   time.Time // last data before the trigger; zero if none
-	uniform  uint64    // size of each segment before the trigger, where all were equal
 	class    class     // of the last message
 	row      train     // the train on this connection alone
 	owed     bool
+	held     bool // counted among the owed
 	app      bool // held by the application, not by lameduck
 	seen     uint // the sample that showed it last
 	missed   bool // the sample after that one did not show it
@@ -30,6 +32,8 @@ type connection struct {
 func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 	c := l.connections[s.Cookie]
 	switch {
+	case c == nil && !s.HasInfo:
+		return // what the kernel keeps of a connection that the application has closed (FIN_WAIT2): its end is known
 	case c == nil && len(l.connections) >= maxConnections:
 		if src := l.source(s.Remote.Addr()); src.counts {
 			src.plain = now
@@ -42,9 +46,12 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 	}
 	c.seen, c.missed = l.sample, false
 	c.app = !ours && accepted(s)
-	c.owed = owed(s)
 	if c.young && now.Sub(c.born) >= birthWindow {
-		l.grow(c)
+		l.grow(c, false)
+	}
+	c.owed = owed(s)
+	if !c.owed && s.HasInfo && s.Info.DataSegsOut > 0 && s.Info.LastDataSent < sendingFor && c.row.period == 0 {
+		c.owed, l.fading = true, true
 	}
 }
 
@@ -52,13 +59,13 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 func (l *ledger) open(now time.Time, s *sockdiag.Socket, first bool) *connection {
 	c := &connection{source: l.source(s.Remote.Addr()), port: s.Local.Port(), born: now, seen: l.sample}
 	l.connections[s.Cookie] = c
-	c.segments, c.bytes = s.Info.DataSegsIn, s.Info.BytesReceived
+	c.take(s.Info.DataSegsIn, s.Info.BytesReceived)
+	at := now.Add(-s.Info.LastDataRecv)
 	if first {
+		c.many = c.segments >= smallNeeded
 		if c.segments > 0 {
-			c.before = now.Add(-s.Info.LastDataRecv)
-		}
-		if n := uint64(c.segments); n >= 3 && c.bytes%n == 0 {
-			c.uniform = c.bytes / n
+			c.before = at
+			c.source.active = later(c.source.active, at)
 		}
 		c.probe = c.source.node
 		c.young = c.probe && c.segments == 0 // the kubelet has just connected
@@ -69,23 +76,34 @@ func (l *ledger) open(now time.Time, s *sockdiag.Socket, first bool) *connection
 	c.last = now
 	if c.segments > 0 {
 		c.source.messages++
-		c.last = now.Add(-s.Info.LastDataRecv)
+		c.last = at
 	}
 	c.probe = l.probeLike(c.source, c.port, now)
 	return c
 }
 
+// take adds segments and follows whether all are of one size.
+func (c *connection) take(segments uint32, bytes uint64) {
+	size := uint64(0)
+	if segments > 0 && bytes%uint64(segments) == 0 {
+		size = bytes / uint64(segments)
+	}
+	if c.segments > 0 && size != c.uniform {
+		size = 0
+	}
+	c.uniform = size
+	c.segments += segments
+	c.bytes += bytes
+}
+
 // progress takes what has come on a known connection since it was last seen.
 func (l *ledger) progress(now time.Time, c *connection, s *sockdiag.Socket) {
-	if !s.HasInfo {
-		return
-	}
-	segments, bytes := s.Info.DataSegsIn-c.segments, s.Info.BytesReceived-c.bytes
-	c.segments, c.bytes = s.Info.DataSegsIn, s.Info.BytesReceived
-	if segments == 0 {
+	if !s.HasInfo || s.Info.DataSegsIn == c.segments || s.Info.BytesReceived < c.bytes {
 		return // a FIN adds a byte and no data segment: closing is not activity
 	}
-	at := now.Add(-s.Info.LastDataRecv)
+	segments, bytes := s.Info.DataSegsIn-c.segments, s.Info.BytesReceived-c.bytes
+	c.take(segments, bytes)
+	at := later(c.last, now.Add(-s.Info.LastDataRecv))
 	c.source.messages++
 	if c.young {
 		c.last = at
@@ -96,64 +114,66 @@ func (l *ledger) progress(now time.Time, c *connection, s *sockdiag.Socket) {
 		c.source.counts = true
 	}
 	c.probe = false
-	l.message(c, at, class{c.port, segments, bytes})
+	c.message(at, segments, bytes)
 }
 
 // message enters a message on a connection that is past its birth.
-func (l *ledger) message(c *connection, at time.Time, k class) {
-	if k.bytes > mayTrainBytes || k.segments > mayTrainSegments {
-		c.source.plain, c.row = at, train{}
+func (c *connection) message(at time.Time, segments uint32, bytes uint64) {
+	if bytes > mayTrainBytes || segments > mayTrainSegments {
+		c.fold()
+		c.source.plain, c.row = later(c.source.plain, at), train{}
+		c.last, c.class = at, class{port: c.port, bytes: bytes}
 		return
 	}
-	if c.last.IsZero() && c.uniform > 0 && k.segments == 1 && k.bytes == c.uniform && at.Sub(c.before) >= minSpacing {
+	k := class{c.port, bytes, c.uniform > 0 && c.uniform < smallTrain}
+	switch {
+	case c.last.IsZero() && k.small && c.many && bytes == c.uniform && at.Sub(c.before) >= minSpacing:
 		c.row.known(at, at.Sub(c.before))
-	} else {
+	default:
 		if k != c.class {
 			c.fold()
 			c.row = train{}
 		}
-		wasTrain := c.row.period > 0
-		if !c.row.add(at) {
-			if wasTrain {
-				c.source.plain = at // out of step: a request may have come among the checks
-			}
-			if row := c.source.row(k); row != nil {
-				row.add(at)
-			} else {
-				c.source.plain = at
-			}
+		if !c.row.add(at, k.small) {
+			c.source.enter(k, at)
 		}
 	}
 	c.last, c.class = at, k
 }
 
-// grow ends a connection's birth: what it sent so far was one message.
-func (l *ledger) grow(c *connection) {
+// grow ends a connection's birth: what it sent so far was one message. ended: and its only one.
+func (l *ledger) grow(c *connection, ended bool) {
 	c.young = false
-	c.class = class{c.port, c.segments, c.bytes}
+	small := ended && c.bytes < smallTrain || c.uniform > 0 && c.uniform < smallTrain
+	c.class = class{c.port, c.bytes, small}
 	if c.probe && c.segments > probeSegments {
 		c.probe, c.source.counts = false, true
 	}
-	if c.probe {
-		return
-	}
-	row := c.source.row(c.class)
-	if row == nil || c.bytes > mayTrainBytes {
+	switch {
+	case c.probe:
+	case c.bytes > mayTrainBytes:
 		c.source.plain = later(c.source.plain, c.last)
-		return
+	default:
+		c.source.enter(c.class, c.last)
 	}
-	row.add(c.last)
 }
 
 // close takes a connection's end, and what it had sent that no dump saw. It returns what was known of it.
 func (l *ledger) close(now time.Time, s *sockdiag.Socket) *connection {
 	c := l.connections[s.Cookie]
-	if c != nil {
-		l.progress(now, c, s)
-	} else {
+	// The kernel tells of a connection that nobody had accepted with remote port 0, and with figures that say nothing.
+	void := s.Remote.Port() == 0
+	switch {
+	case c == nil && void:
+		u := *s
+		u.Info = sockdiag.Info{}
+		c = l.open(now, &u, false)
+	case c == nil:
 		c = l.open(now, s, false)
+	case !void:
+		l.progress(now, c, s)
 	}
-	if s.HasInfo && s.Info.DataSegsIn == 0 && s.Info.DataSegsOut == 0 {
+	if !void && s.HasInfo && c.segments == 0 && s.Info.DataSegsOut == 0 {
 		// It ended without a byte either way: a TCP health check, a probe of a peer. It carried no request.
 		delete(l.connections, s.Cookie)
 		return c
@@ -167,8 +187,8 @@ func (l *ledger) forget(cookie uint64, c *connection) {
 	delete(l.connections, cookie)
 	if c.young {
 		// A FIN adds a byte, and whether it came is not told: without it equal connections stay equal.
-		c.bytes -= min(c.bytes, uint64(boolInt(c.bytes > 0)))
-		l.grow(c)
+		c.bytes -= min(c.bytes, 1)
+		l.grow(c, true)
 	}
 	c.fold()
 }
@@ -184,56 +204,10 @@ func (c *connection) fold() {
 		c.source.plain = later(c.source.plain, c.last)
 	case c.row.period > 0:
 		row.trained = later(row.trained, c.last)
+		row.apart = later(row.apart, c.row.apart)
 	default:
 		row.untrained = later(row.untrained, c.last)
 	}
-}
-
-// vanished sees to the connections that the present sample, a whole one, did not show: they have ended. Their events may
-// be on the way still, and would be those of new connections if nothing were known of them. So it waits for one sample more.
-func (l *ledger) vanished() {
-	for cookie, c := range l.connections {
-		switch {
-		case c.seen == l.sample:
-		case c.missed:
-			l.forget(cookie, c)
-		default:
-			c.missed, c.owed, c.app = true, false, false
-		}
-	}
-}
-
-// refused enters SYNs that the kernel refused.
-func (l *ledger) refused(now time.Time, n uint64) {
-	s := l.source(refusedSource)
-	s.connections += n
-	row := s.row(class{segments: uint32(n)})
-	if n > 1 || row == nil {
-		s.plain = now
-		return
-	}
-	row.add(now)
-	row.untrained = now
-}
-
-// probeLike tells whether a new connection from the node may be the kubelet's.
-func (l *ledger) probeLike(s *source, port uint16, now time.Time) bool {
-	if !s.node || s.counts {
-		return false
-	}
-	if s.tokens == nil {
-		s.tokens = map[uint16]*bucket{}
-	}
-	b := s.tokens[port]
-	if b == nil {
-		b = &bucket{tokens: probeBurst, at: now}
-		s.tokens[port] = b
-	}
-	if !b.take(now) {
-		s.counts = true
-		return false
-	}
-	return true
 }
 
 // accepted tells whether a process holds the connection. One that waits in an accept queue has no inode yet, and waits
@@ -242,7 +216,11 @@ func accepted(s *sockdiag.Socket) bool {
 	return s.Inode != 0 && (s.State == sockdiag.Established || s.State == sockdiag.CloseWait)
 }
 
-// owed tells whether a request on this connection has not been answered yet, as far as the kernel can know.
+// sendingFor is how long after a segment out an answer counts as still being sent: it may come in pieces.
+const sendingFor = time.Second
+
+// owed tells whether a request on this connection has not been answered yet, as far as the kernel can know: the ages are in
+// jiffies, so a request that follows the last answer within 4 ms looks answered.
 func owed(s *sockdiag.Socket) bool {
 	unread := s.RQueue
 	if s.State == sockdiag.CloseWait && unread > 0 {

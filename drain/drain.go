@@ -2,11 +2,9 @@ package drain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -18,9 +16,6 @@ import (
 const (
 	// period of reading the counters in a drain.
 	period = 250 * time.Millisecond
-	// share of one core that dumps may take: the kernel walks the TCP hash of the whole machine for each. Watching shall
-	// take 2 % at the most, and reading the counters, with the runtime's own wake-ups, takes half a percent.
-	share = 0.015
 	// holdPatience is how long a hold waits for a drain to begin. The kubelet calls preStop also when it restarts a
 	// container after a failed probe, and nothing tells which.
 	holdPatience = 5 * time.Second
@@ -82,6 +77,7 @@ type Drain struct {
 	budget  time.Time // no sample before
 	ticked  time.Time // the last tick
 	counted bool      // counters can be read
+	failed  Event     // what an effect met, for the machine to hear after the others
 	words   *LastWords
 	final   Status
 	// Kept outside the machine, for limp.
@@ -141,7 +137,9 @@ func (d *Drain) loop(ctx context.Context) (words LastWords, err error, panicked 
 			d.take(e)
 		case e := <-d.heard:
 			d.hear(e)
-			continue // by the thousand: conclusions are drawn at the next tick
+			if !e.Listener {
+				continue // by the thousand: conclusions are drawn at the next tick
+			}
 		case e := <-d.checks:
 			d.next(e)
 			continue
@@ -177,12 +175,20 @@ func (d *Drain) sleep(timer *time.Timer) {
 // tick reads the counters and takes a sample where it is needed and can be afforded.
 func (d *Drain) tick() {
 	d.ticked = time.Now()
-	d.count()
+	d.catchUp()
 	d.next(Tick{})
 	if d.machine.Stale() {
 		d.want = true
 	}
 	d.sample()
+}
+
+// catchUp takes in what has come up to now, before a conclusion.
+func (d *Drain) catchUp() {
+	for range len(d.heard) {
+		d.hear(<-d.heard)
+	}
+	d.count()
 }
 
 // take handles an event of the inbox.
@@ -193,6 +199,7 @@ func (d *Drain) take(e Event) {
 	case Terminated:
 		d.terminated = true
 		d.begin("SIGTERM")
+		d.catchUp()
 		d.next(e)
 	case Took, Gave:
 		d.count()
@@ -234,6 +241,7 @@ func (d *Drain) hear(e sockdiag.Event) {
 		d.next(ListenerDied{e.Socket.Local})
 		d.count()
 		d.sample()
+		d.next(Tick{})
 	case e.Listener:
 		d.count()
 		d.next(ListenerDied{e.Socket.Local})
@@ -247,6 +255,10 @@ func (d *Drain) next(e Event) {
 	for _, effect := range d.machine.Next(time.Now(), e) {
 		d.do(effect)
 	}
+	if failed := d.failed; failed != nil {
+		d.failed = nil
+		d.next(failed)
+	}
 }
 
 func (d *Drain) do(effect Effect) {
@@ -254,7 +266,7 @@ func (d *Drain) do(effect Effect) {
 	case Watch:
 		d.ports = e.Ports
 		if err := d.options.Kernel.FilterPorts(e.Ports); err != nil {
-			d.post(Degraded{Text: fmt.Sprintf("destroy events cannot be had for the application's ports: %v", err), Blind: true})
+			d.failed = Degraded{Text: fmt.Sprintf("destroy events cannot be had for the application's ports: %v", err), Blind: true}
 		}
 	case Arm:
 		if d.options.Taker != nil && d.options.Taker.Targeted(e.Listener.Addr.Port()) {
@@ -285,91 +297,6 @@ func (d *Drain) speak(w LastWords) {
 	if d.options.Speak != nil {
 		d.options.Speak(w)
 	}
-}
-
-// count reads the counters.
-func (d *Drain) count() {
-	segments, refused, err := d.options.Kernel.Counters()
-	if err != nil {
-		if d.counted {
-			d.counted = false
-			d.next(Degraded{Text: fmt.Sprintf("the namespace's counters cannot be read (%v): refused connections are not counted, and each tick takes a dump", err)})
-		}
-		d.next(Counted{Unknown: true})
-		return
-	}
-	d.next(Counted{InSegs: segments, Refused: refused})
-}
-
-// list asks for every listener of the pod.
-func (d *Drain) list() {
-	q := sockdiag.Query{States: sockdiag.Of(sockdiag.Listen)}
-	var found []sockdiag.Socket
-	collect := func(s *sockdiag.Socket) bool {
-		found = append(found, *s)
-		return true
-	}
-	if err := d.options.Kernel.Dump(q, collect); err != nil {
-		found = found[:0]
-		if perr := d.options.Kernel.ProcDump(q, collect); perr != nil {
-			d.next(Degraded{Text: fmt.Sprintf("the pod's listeners cannot be listed (%v; %v)", err, perr)})
-			return
-		}
-	}
-	d.next(Listening{found})
-}
-
-// watched are the states of a socket that may still carry a request or an answer.
-var watched = sockdiag.Of(sockdiag.Listen, sockdiag.Established, sockdiag.FinWait1, sockdiag.FinWait2,
-	sockdiag.CloseWait, sockdiag.LastAck, sockdiag.Closing)
-
-// sample takes a dump if one is wanted and the budget allows it.
-func (d *Drain) sample() {
-	now := time.Now()
-	if !d.want || !d.begun() || d.words != nil || now.Before(d.budget) {
-		return
-	}
-	d.want = false
-	q := sockdiag.Query{States: watched, Ports: d.ports}
-	runtime.LockOSThread() // CPU time is a thread's
-	before := d.spent()
-	err := d.dump(d.options.Kernel.Dump, q)
-	var perr error
-	if err != nil {
-		perr = d.dump(d.options.Kernel.ProcDump, q)
-	}
-	cost := d.spent() - before
-	runtime.UnlockOSThread()
-	// What was not spent in the last second may be spent now: the sample at SIGTERM must not wait.
-	d.budget = later(d.budget, now.Add(-time.Second)).Add(time.Duration(float64(cost) / share))
-	switch {
-	case err == nil:
-		d.next(Sampled{Sockets: d.buffer})
-	case perr == nil:
-		d.next(Sampled{Sockets: d.buffer, Blind: err})
-	default:
-		d.next(SampleFailed{errors.Join(err, perr)})
-	}
-}
-
-// spent is what the budget counts by: preemption on a busy machine costs nobody else.
-func (d *Drain) spent() time.Duration {
-	if d.options.Kernel.CPU == nil {
-		return time.Since(d.start)
-	}
-	return d.options.Kernel.CPU()
-}
-
-func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) error, q sockdiag.Query) error {
-	d.buffer = d.buffer[:0]
-	if len(d.ports) == 0 {
-		return nil // without a port the query would mean every socket
-	}
-	return dump(q, func(s *sockdiag.Socket) bool {
-		ours := d.options.Taker != nil && d.options.Taker.Owns(s.Local, s.Remote)
-		d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours})
-		return true
-	})
 }
 
 func (d *Drain) relay() Relay {

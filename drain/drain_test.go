@@ -348,7 +348,7 @@ func TestRefusedSockDiagHoldsBoundedAndExits(t *testing.T) {
 		r.kernel.set(func(k *fakeKernel) { k.sockets, k.segs = nil, 9 })
 		r.Terminate()
 		<-r.ended
-		if r.words.Reason != ReasonQuiet || len(r.words.Degraded) == 0 {
+		if r.words.Reason != ReasonBlind || len(r.words.Degraded) == 0 {
 			t.Errorf("last words %+v", r.words)
 		}
 	})

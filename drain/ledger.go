@@ -8,69 +8,20 @@ import (
 const (
 	// Bounds of what is remembered; beyond them traffic counts as plain activity and is not told apart.
 	maxSources     = 4096
+	maxCheckers    = 256 // sources of health checks before a drain
 	maxConnections = 200_000
 	maxClasses     = 64
 	// birthWindow: what a new connection sends in its first second is one message (a preface, settings, a request).
 	birthWindow = time.Second
 	// The kubelet's probes of one port: two a second, and what jitter may push together.
 	probeRate, probeBurst = 2, 4
-	// probeSegments is what one probe sends at the most: a TLS handshake and a request.
-	probeSegments = 4
+	// probeSegments is what one probe sends at the most: a gRPC check's frames, or a
+	// TLS handshake and a request (4 to 8 segments were measured of gRPC).
+	probeSegments = 16
 )
 
 // refusedSource stands for all whose SYNs the kernel refused: its counter names no address.
 var refusedSource = netip.Addr{}
-
-// class groups messages that may be one train: same port, same size.
-type class struct {
-	port     uint16
-	segments uint32
-	bytes    uint64
-}
-
-// small tells whether a message of this class can be no forwarded request.
-// A refused SYN shows no bytes, so it is never called small.
-func (c class) small(refused bool) bool {
-	return !refused && c.bytes < smallTrain*uint64(max(1, c.segments))
-}
-
-// classRow is what a source sent in one class, over all its connections.
-type classRow struct {
-	train
-	// The last message on connections that are gone (a refused SYN never had one): of trains, and of all others.
-	trained, untrained time.Time
-}
-
-// source is what is known of a remote address.
-type source struct {
-	addr        netip.Addr
-	node        bool      // kubelet probes come from here
-	counts      bool      // whether its traffic can hold the drain
-	plain       time.Time // last activity that is no train
-	classes     map[class]*classRow
-	connections uint64
-	messages    uint64
-	owed        int
-	checksHere  bool      // asks the health port
-	told        time.Time // zero until a failing check has been answered since the trigger
-	tokens      map[uint16]*bucket
-}
-
-// bucket meters what may be probes of one port.
-type bucket struct {
-	tokens float64
-	at     time.Time
-}
-
-func (b *bucket) take(now time.Time) bool {
-	b.tokens = min(probeBurst, b.tokens+probeRate*now.Sub(b.at).Seconds())
-	b.at = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}
 
 // ledger knows each source and each connection.
 type ledger struct {
@@ -81,6 +32,7 @@ type ledger struct {
 	others      *source // stands for all beyond maxSources
 	connections map[uint64]*connection
 	sample      uint
+	fading      bool // the last sample showed an answer that was being sent: time alone may change that
 	envoySeen   bool // a listed source has been seen
 }
 
@@ -90,7 +42,7 @@ func newLedger(config Config) ledger {
 		own:         map[netip.Addr]bool{},
 		nodes:       map[netip.Addr]bool{},
 		sources:     map[netip.Addr]*source{},
-		others:      &source{counts: true},
+		others:      &source{counts: true, crowd: true},
 		connections: map[uint64]*connection{},
 	}
 	for _, a := range config.NodeIPs {
@@ -133,19 +85,6 @@ func (l *ledger) isEnvoy(addr netip.Addr) bool {
 	return false
 }
 
-// row finds a source's line of a class; nil where the source shows too many classes for any to be a train.
-func (s *source) row(k class) *classRow {
-	r := s.classes[k]
-	if r == nil && len(s.classes) < maxClasses {
-		if s.classes == nil {
-			s.classes = map[class]*classRow{}
-		}
-		r = &classRow{}
-		s.classes[k] = r
-	}
-	return r
-}
-
 // lasts gives each source's last moment of activity: traffic that carries, or may carry, a request.
 // Sources without any are left out. since is the time since the trigger: a train that may be a lone poller
 // counts until trainLimit.
@@ -164,8 +103,11 @@ func (l *ledger) lasts(since time.Duration) map[*source]time.Time {
 		if !c.source.counts || c.probe || c.last.IsZero() {
 			continue
 		}
-		if c.young || !c.inTrain() || !c.source.discounts(c.class, since) {
+		switch {
+		case c.young || !c.inTrain() || !c.source.discounts(c.class, since):
 			enter(c.source, c.last)
+		case c.row.period > 0:
+			enter(c.source, c.row.apart)
 		}
 	}
 	return lasts
@@ -180,6 +122,36 @@ func (l *ledger) activity(since time.Duration) time.Time {
 	return last
 }
 
+// follow keeps the longest gap of each source's traffic. Where trains become known the traffic was less than it seemed, and
+// what was learned of it is forgotten.
+func (l *ledger) follow(since time.Duration) {
+	for s, at := range l.lasts(since) {
+		switch gap := at.Sub(s.active); {
+		case at.Before(s.active):
+			s.gap = 0
+		case !s.active.IsZero():
+			s.gap = max(s.gap, gap)
+		}
+		s.active = at
+	}
+}
+
+// quietAt is when it will be quiet if nothing more comes, and the last activity, zero if there was none.
+func (l *ledger) quietAt(since time.Duration, start time.Time) (last, at time.Time) {
+	at = start.Add(l.config.Quiet)
+	for s, active := range l.lasts(since) {
+		last = later(last, active)
+		window := l.config.Quiet
+		// A silence as long as the gaps in a source's traffic says nothing: where these come near the quiet window it takes
+		// twice the longest, though not beyond the end of the usual sleep. Gaps far above it cannot be waited out.
+		if sparse := 2 * s.gap; sparse > window && s.gap < 2*window {
+			window = max(window, min(sparse, start.Add(blindHold).Sub(active)))
+		}
+		at = later(at, active.Add(window))
+	}
+	return last, at
+}
+
 // lastOf is the last activity of a source on connections that are gone, and what was no train on any.
 func (l *ledger) lastOf(s *source, since time.Duration) time.Time {
 	if !s.counts {
@@ -191,7 +163,9 @@ func (l *ledger) lastOf(s *source, since time.Duration) time.Time {
 		if !discounted {
 			last = later(last, row.trained)
 		}
-		if !discounted || row.period == 0 {
+		if discounted && row.inTrain() {
+			last = later(last, row.stray())
+		} else {
 			last = later(last, row.untrained)
 		}
 	}
@@ -205,12 +179,60 @@ func (l *ledger) countOwed() int {
 	}
 	n := 0
 	for _, c := range l.connections {
-		if c.holds() {
+		if c.held = c.holds(); c.held {
 			c.source.owed++
 			n++
 		}
 	}
 	return n
+}
+
+// vanished sees to the connections that the present sample, a whole one, did not show: they have ended. Their events may
+// be on the way still, and would be those of new connections if nothing were known of them. So it waits for one sample more.
+func (l *ledger) vanished() {
+	for cookie, c := range l.connections {
+		switch {
+		case c.seen == l.sample:
+		case c.missed:
+			l.forget(cookie, c)
+		default:
+			c.missed, c.owed, c.app = true, false, false
+		}
+	}
+}
+
+// refused enters SYNs that the kernel refused.
+func (l *ledger) refused(now time.Time, n uint64) {
+	s := l.source(refusedSource)
+	s.connections += n
+	if n > 1 {
+		s.plain = now
+		return
+	}
+	s.enter(class{}, now)
+	if row := s.row(class{}); row != nil {
+		row.untrained = now
+	}
+}
+
+// probeLike tells whether a new connection from the node may be the kubelet's.
+func (l *ledger) probeLike(s *source, port uint16, now time.Time) bool {
+	if !s.node || s.counts {
+		return false
+	}
+	if s.tokens == nil {
+		s.tokens = map[uint16]*bucket{}
+	}
+	b := s.tokens[port]
+	if b == nil {
+		b = &bucket{tokens: probeBurst, at: now}
+		s.tokens[port] = b
+	}
+	if !b.take(now) {
+		s.counts = true
+		return false
+	}
+	return true
 }
 
 // reclassify judges all sources anew: what the pod's and the node's addresses are is asked only at the trigger.
@@ -227,23 +249,7 @@ func (c *connection) inTrain() bool {
 		return true
 	}
 	row := c.source.classes[c.class]
-	return row != nil && row.period > 0
-}
-
-// discounts tells whether a train of this class is known to be no traffic.
-func (s *source) discounts(k class, since time.Duration) bool {
-	return since >= trainLimit || s.checksHere || !s.plain.IsZero() || k.small(s.addr == refusedSource) || s.otherTraffic(k)
-}
-
-// otherTraffic tells whether a source showed traffic beside a train: messages that came at no even spacing.
-func (s *source) otherTraffic(k class) bool {
-	n := 0
-	for other, row := range s.classes {
-		if other != k && row.period == 0 {
-			n += row.n
-		}
-	}
-	return n >= 3
+	return row != nil && row.inTrain()
 }
 
 func later(a, b time.Time) time.Time {

@@ -17,6 +17,7 @@ const (
 	ReasonDeadline = "deadline"
 	ReasonNothing  = "nothing listened"
 	ReasonObserved = "observed" // observe-only: the application is gone
+	ReasonBlind    = "blind"    // traffic could not be seen: the time that a sleep would take has passed
 )
 
 // Machine is the drain's state. It is pure: the clock is passed in, nothing is done but to return effects.
@@ -54,9 +55,7 @@ type Machine struct {
 	segments  uint64
 
 	owed, connections int
-	active            time.Time     // last activity, as settled last
-	gap               time.Duration // longest between two activities since the trigger
-	due               time.Time     // when quiet, as settled last; zero while owed
+	due               time.Time // when quiet, as settled last; zero while owed
 	degraded          []string
 }
 
@@ -81,7 +80,7 @@ func (m *Machine) Next(now time.Time, event Event) []Effect {
 	}
 	switch e := event.(type) {
 	case Listening:
-		m.listening(e)
+		m.listening(now, e)
 	case ListenerDied:
 		m.listenerDied(now, e.Listener)
 	case Triggered:
@@ -93,7 +92,11 @@ func (m *Machine) Next(now time.Time, event Event) []Effect {
 	case Checked:
 		m.checked(now, e)
 	case Degraded:
-		m.deaf = m.deaf || e.Blind
+		if e.Blind && !m.deaf {
+			m.deaf = true
+			m.lost(now) // what came on connections that have ended since the last sample is unknown
+			m.do(Sample{})
+		}
 		m.degrade("%s", e.Text)
 	default:
 		if m.phase != Serving {
@@ -109,7 +112,7 @@ func (m *Machine) Next(now time.Time, event Event) []Effect {
 // settles tells whether an event may lead to a conclusion. The others only postpone one, and may come by the thousand.
 func settles(event Event) bool {
 	switch event.(type) {
-	case Ended, Counted, Lost, Checked:
+	case Ended, Counted, Lost, Checked, Listening, ListenerDied:
 		return false
 	}
 	return true
@@ -127,7 +130,7 @@ func (m *Machine) watched(now time.Time, event Event) {
 	case Ended:
 		if m.appPort(e.Socket.Local.Port()) {
 			c := m.ledger.close(now, &e.Socket)
-			m.owed -= boolInt(c.holds())
+			m.owed -= boolInt(c.held)
 			m.connections -= boolInt(c.app)
 		}
 	case Lost:
@@ -218,11 +221,14 @@ func (m *Machine) counted(now time.Time, e Counted) {
 			m.ledger.refused(now, n)
 		}
 	}
-	m.refusedAt = e.Refused
+	m.refusedAt = max(m.refusedAt, e.Refused) // two files, read one after the other: the sum may step back
 }
 
 func (m *Machine) checked(now time.Time, e Checked) {
 	a := e.Source.Unmap()
+	if m.phase == Serving && m.ledger.sources[a] == nil && len(m.ledger.sources) >= maxCheckers {
+		return
+	}
 	s := m.ledger.source(a)
 	s.checksHere = s.checksHere || !e.Taken
 	if e.Failed && m.phase != Serving && s.told.IsZero() {
@@ -233,6 +239,9 @@ func (m *Machine) checked(now time.Time, e Checked) {
 // sampled takes a dump.
 func (m *Machine) sampled(now time.Time, e Sampled) {
 	if e.Blind != nil {
+		if !m.blind {
+			m.lost(now)
+		}
 		m.blind = true
 		m.degrade("sock_diag is refused (%v): traffic cannot be watched, the hold is a sleep of %s", e.Blind, m.config.blindFor())
 	} else if m.blind {
@@ -241,7 +250,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 	}
 	m.unseen = false
 	m.ledger.sample++
-	m.connections = 0
+	m.connections, m.ledger.fading = 0, false
 	for _, p := range m.ports {
 		p.seen = false
 	}
@@ -260,14 +269,15 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 		}
 	}
 	for _, p := range m.ports {
+		p.dying = false
 		if !p.seen && p.state == portListening {
-			p.state = portGone
+			p.state, p.queuedSince = portGone, time.Time{}
 			m.do(Kick{})
 		}
 	}
 	m.fresh, m.first = true, false
 	if e.Blind != nil {
-		m.owed = owedSockets
+		m.owed = max(owedSockets, m.ledger.countOwed()) // an answer that was owed when sight was lost still may be
 		return
 	}
 	m.ledger.vanished()

@@ -298,7 +298,7 @@ func TestHealthChecksAsTrainDoNotHoldDrain(t *testing.T) {
 			}
 			w.run(half)
 		}
-		w.wantReleased(8500*time.Millisecond, 2*half)
+		w.wantReleased(10*time.Second, half) // at the sixth
 	})
 }
 
@@ -444,7 +444,7 @@ func TestOwedAnswerHoldsDrain(t *testing.T) {
 			w.wantHeld()
 			w.answer(slow)
 			w.run(c.grace)
-			w.wantReleased(c.answer, half)
+			w.wantReleased(c.answer, sendingFor+half)
 		})
 	}
 }
@@ -672,7 +672,7 @@ func TestDeafDrainNeverTakesThePodForEmpty(t *testing.T) {
 	w.trigger()
 	w.next(Terminated{})
 	w.run(time.Minute)
-	w.wantExit(ReasonQuiet, blindHold, half)
+	w.wantExit(ReasonBlind, blindHold, half)
 }
 
 // A death told late belongs to the drain, though its listener is in no list.
@@ -691,33 +691,54 @@ func TestPortToldLateIsArmed(t *testing.T) {
 // A silence of the quiet window says nothing of traffic that pauses as long: one request in 7 s, and in 4 s.
 func TestSparseTrafficWidensTheQuietWindow(t *testing.T) {
 	for _, every := range []time.Duration{4 * time.Second, 7 * time.Second} {
-		w := newWorld(t, Config{Min: 10 * time.Second, GracePeriod: 60 * time.Second})
-		w.trigger()
-		random := rand.New(rand.NewPCG(1, 1))
-		w.run(every * 3 / 4)
-		last := time.Duration(0)
-		for w.since() < 15*time.Second {
-			last = w.since()
-			w.once(envoy, 300+random.IntN(500))
-			w.run(every)
-			if w.since() < 15*time.Second {
-				w.wantHeld()
+		for phase := range every / time.Second {
+			w := newWorld(t, Config{Min: 10 * time.Second, GracePeriod: 60 * time.Second})
+			random := rand.New(rand.NewPCG(1, 1))
+			pool := w.open(envoy)
+			w.request(pool, 300)
+			w.now = w.now.Add(phase * time.Second)
+			start := w.now
+			w.trigger()
+			w.run(every - phase*time.Second)
+			var last time.Time
+			for w.now.Sub(start) < 15*time.Second {
+				last = w.now
+				w.request(pool, 300+random.IntN(500))
+				w.run(every)
+				if w.now.Sub(start) < 15*time.Second {
+					w.wantHeld()
+				}
 			}
+			w.run(time.Minute)
+			w.wantReleased(last.Add(5*time.Second).Sub(epoch), 2*every-5*time.Second+half)
 		}
-		w.run(time.Minute)
-		w.wantReleased(last+5*time.Second, max(2*every-5*time.Second, 0)+half)
 	}
 }
 
 func TestSparseTrafficHoldsNoLongerThanTheSleep(t *testing.T) {
 	w := newWorld(t, Config{GracePeriod: 120 * time.Second})
 	w.trigger()
-	w.run(4 * time.Second)
-	w.once(envoy, 300)
-	w.run(8 * time.Second)
-	w.once(envoy, 700)
+	for w.since() < 22*time.Second {
+		w.once(envoy, 300+int(w.since()/time.Second)*7)
+		w.run(4 * time.Second)
+	}
 	w.run(time.Minute)
-	w.wantReleased(12*time.Second, 0) // released at 12 s, as the first silence of 8 s ended with the second request
+	w.wantReleased(25*time.Second, half)
+}
+
+// A scrape now and then is no reason to wait for the next: the window is a source's own, and so are the gaps.
+func TestOneScrapeDoesNotWidenTheWindow(t *testing.T) {
+	w := newWorld(t, Config{Min: time.Second})
+	w.trigger()
+	random := rand.New(rand.NewPCG(1, 1))
+	for w.since() < time.Second {
+		w.once(envoy, 300+random.IntN(500))
+		w.run(20 * time.Millisecond)
+	}
+	w.run(3 * time.Second)
+	w.once(scraper, 400)
+	w.run(time.Minute)
+	w.wantReleased(9*time.Second, half)
 }
 
 // C27, and the dials of peers that are draining too.

@@ -10,7 +10,7 @@ import (
 	"lameduck/netns/takeover"
 )
 
-// maxPorts bounds the listeners that are remembered.
+// maxPorts bounds the listeners that are remembered, and is what a filter of destroy events may name.
 const maxPorts = 1024
 
 type portState uint8
@@ -27,19 +27,40 @@ type port struct {
 	state       portState
 	queuedSince time.Time // since when its accept queue has not been empty
 	stuck       bool
-	seen        bool
+	seen        bool // by the present sample
+	dying       bool // a listener has died here; the next sample tells whether it was the last (SO_REUSEPORT)
 }
 
-// listening remembers the pod's listeners; what is not listening is no death: only an event is.
-func (m *Machine) listening(e Listening) {
+// listening remembers the pod's listeners. What is no longer among them has died, though its event may come a second late.
+func (m *Machine) listening(now time.Time, e Listening) {
 	m.listed = map[netip.AddrPort]bool{}
 	for i := range e.Listeners {
 		s := &e.Listeners[i]
-		if m.appListener(s.Local) {
+		if m.appListener(s.Local) && len(m.listed) < maxPorts {
 			m.ever, m.listed[s.Local] = true, true
 			m.known[s.Local] = takeover.Listener{Addr: s.Local, V6Only: s.V6Only}
 			delete(m.deaths, s.Local)
 		}
+	}
+	for a := range m.known {
+		if _, dead := m.deaths[a]; !dead && !m.listed[a] {
+			m.deaths[a] = now
+		}
+	}
+	m.bury(now)
+}
+
+// bury forgets listeners that died too long ago to be taken over: an application that opens and closes ports all day must
+// not grow us.
+func (m *Machine) bury(now time.Time) {
+	for a, died := range m.deaths {
+		if now.Sub(died) > recentDeath {
+			delete(m.deaths, a)
+			delete(m.known, a)
+		}
+	}
+	if len(m.deaths) == 0 {
+		m.refused = 0 // what was refused before is not of this end
 	}
 }
 
@@ -54,20 +75,21 @@ func (m *Machine) listenerDied(now time.Time, a netip.AddrPort) {
 	}
 	m.ever = true
 	if m.phase == Serving {
-		if len(m.deaths) < maxPorts { // an application that opens and closes ports all day must not grow us
+		m.bury(now)
+		if len(m.deaths) < maxPorts {
 			m.deaths[a] = now
 		}
 		return
 	}
 	i := slices.IndexFunc(m.ports, func(p *port) bool { return p.listener.Addr == a })
 	switch {
-	case i < 0 && len(m.ports) < maxPorts:
+	case i >= 0 && m.ports[i].state == portListening:
+		m.ports[i].dying = true
+	case i < 0 && len(m.ports) < maxPorts && now.Sub(m.start) <= lateDeath:
 		// It had closed already when the trigger came, and is told late.
 		late := &port{listener: takeover.Listener{Addr: a}, state: portGone}
 		m.ports = append(m.ports, late)
 		m.watch([]*port{late})
-	case i >= 0 && m.ports[i].state == portListening:
-		m.ports[i].state = portGone
 	}
 	m.do(Kick{})
 	m.do(Sample{})
@@ -93,18 +115,16 @@ func (m *Machine) watch(these []*port) {
 // findPorts settles which listeners the drain is about: those that live, and those that died a moment ago,
 // since an application without a hook may be gone before the trigger comes (an exec hook takes 40 to 430 ms).
 func (m *Machine) findPorts(now time.Time) {
+	m.bury(now)
 	for a, l := range m.known {
-		died, dead := m.deaths[a]
-		switch {
-		case dead && now.Sub(died) > recentDeath:
-		case dead || !m.listed[a]: // the kernel may tell a death a second late
-			m.ports = append(m.ports, &port{listener: l, state: portGone})
-		default:
-			m.ports = append(m.ports, &port{listener: l})
+		state := portListening
+		if _, dead := m.deaths[a]; dead {
+			state = portGone
 		}
+		m.ports = append(m.ports, &port{listener: l, state: state})
 	}
-	for a, died := range m.deaths {
-		if _, ok := m.known[a]; !ok && now.Sub(died) <= recentDeath {
+	for a := range m.deaths {
+		if _, ok := m.known[a]; !ok {
 			m.ports = append(m.ports, &port{listener: takeover.Listener{Addr: a}, state: portGone})
 		}
 	}
@@ -123,13 +143,13 @@ func (m *Machine) uncovered() bool {
 	if len(m.ports) == 0 {
 		return m.ever
 	}
-	return slices.ContainsFunc(m.ports, func(p *port) bool { return p.state == portGone })
+	return slices.ContainsFunc(m.ports, func(p *port) bool { return p.state == portGone || p.dying })
 }
 
 func (m *Machine) setPort(l takeover.Listener, state portState) {
 	for _, p := range m.ports {
 		if p.listener.Addr == l.Addr {
-			p.state, p.stuck = state, false
+			p.state, p.stuck, p.dying, p.queuedSince = state, false, false, time.Time{}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -11,14 +12,14 @@ func (m *Machine) settle(now time.Time) {
 	if m.phase == Draining && m.appGone() && m.ever {
 		m.enter(now, Covering, "the application's listener is gone")
 	}
-	m.follow(now)
+	m.ledger.follow(now.Sub(m.start))
 	at, ok := m.quietAt(now)
 	m.due = at
 	quiet := ok && m.fresh && !now.Before(at)
 	if m.released == "" {
 		switch {
 		case quiet:
-			m.release(now, ReasonQuiet)
+			m.release(now, m.quietReason())
 		case !now.Before(m.holdEnd()):
 			m.release(now, ReasonDeadline)
 		}
@@ -34,7 +35,7 @@ func (m *Machine) settle(now time.Time) {
 	case !now.Before(m.exitEnd()): // first: an application that had to be killed leaves it quiet
 		m.exit(now, ReasonDeadline)
 	case quiet && m.appEnded():
-		m.exit(now, ReasonQuiet)
+		m.exit(now, m.quietReason())
 	}
 }
 
@@ -88,14 +89,15 @@ func (m *Machine) quietAt(now time.Time) (time.Time, bool) {
 	if m.unseen {
 		return m.exitEnd(), true
 	}
-	if m.blind || m.deaf {
-		return m.start.Add(m.config.blindFor()), m.owed == 0
-	}
 	if m.owed > 0 {
 		return time.Time{}, false
 	}
-	last := m.lastActivity(now)
-	at := later(last, m.start).Add(m.window())
+	last, at := m.ledger.quietAt(now.Sub(m.start), m.start)
+	// What was lost, was lost at some moment up to then.
+	last, at = later(last, m.lostAt), later(at, m.lostAt.Add(m.config.Quiet))
+	if m.blind || m.deaf {
+		return later(at, m.start.Add(m.config.blindFor())), true
+	}
 	at = later(at, m.start.Add(m.config.Min))
 	if told, ok := m.toldAt(last); ok && told.Before(at) {
 		at = told
@@ -103,30 +105,12 @@ func (m *Machine) quietAt(now time.Time) (time.Time, bool) {
 	return at, true
 }
 
-// follow keeps the longest gap of the traffic since the trigger. Where trains become known the traffic was less than it
-// seemed, and what was learned of it is forgotten.
-func (m *Machine) follow(now time.Time) {
-	last := m.ledger.activity(now.Sub(m.start))
-	if last.Before(m.active) {
-		m.gap = 0
-	} else if gap := last.Sub(later(m.active, m.start)); gap > m.gap {
-		m.gap = gap
+// quietReason tells a silence that was seen from one that was only waited for.
+func (m *Machine) quietReason() string {
+	if m.blind || m.deaf {
+		return ReasonBlind
 	}
-	m.active = last
-}
-
-// window is the quiet window. Traffic whose gaps come near it says nothing by a silence of its length: then it takes twice
-// the longest gap, though no more than lasts until the usual sleep would have ended.
-func (m *Machine) window() time.Duration {
-	if sparse := 2 * m.gap; sparse > m.config.Quiet {
-		return max(m.config.Quiet, min(sparse, m.start.Add(blindHold).Sub(later(m.active, m.start))))
-	}
-	return m.config.Quiet
-}
-
-// lastActivity is zero where there was none.
-func (m *Machine) lastActivity(now time.Time) time.Time {
-	return later(m.ledger.activity(now.Sub(m.start)), m.lostAt)
+	return ReasonQuiet
 }
 
 // toldAt is when every listed source has been told and silent for long enough.
@@ -145,8 +129,11 @@ func (m *Machine) toldAt(last time.Time) (time.Time, bool) {
 	return at.Add(toldSilence), true
 }
 
-// Stale tells whether the last sample is older than the last segment received.
-func (m *Machine) Stale() bool { return !m.fresh }
+// Stale tells whether the last sample may no longer be true: it is older than the last segment received, or shows what
+// time alone changes: an answer being sent, an accept queue.
+func (m *Machine) Stale() bool {
+	return !m.fresh || m.ledger.fading || slices.ContainsFunc(m.ports, func(p *port) bool { return !p.queuedSince.IsZero() })
+}
 
 // Wake is when the next Tick is due at the latest; zero while serving and when done.
 func (m *Machine) Wake(now time.Time) time.Time {

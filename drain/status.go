@@ -57,6 +57,8 @@ type Source struct {
 	Owed                int     `json:"owed"`
 	// Ignored says why its traffic does not hold the drain; empty where it does.
 	Ignored string `json:"ignored,omitempty"`
+	// Remark says why its traffic counts, where that is not plain.
+	Remark string `json:"remark,omitempty"`
 	// Told is true once it has received a failing health check since the trigger.
 	Told bool `json:"told"`
 }

@@ -52,7 +52,7 @@ func (m *Machine) words(now time.Time, moment string) LastWords {
 		Sending:     m.sending(now),
 	}
 	if m.released != "" {
-		w.Held = seconds(m.releasedAt.Sub(m.start))
+		w.Held = seconds(max(0, m.releasedAt.Sub(m.start)))
 	}
 	w.GraceNeeded = m.graceNeeded(now, len(w.Sending) > 0)
 	w.Why = m.why(now, w)
@@ -78,6 +78,8 @@ func (m *Machine) why(now time.Time, w LastWords) string {
 	switch {
 	case w.Reason == ReasonQuiet:
 		return "inbound traffic from Envoy has stopped"
+	case w.Reason == ReasonBlind:
+		return "the pod's sockets could not be watched; the time that a sleep would take has passed"
 	case w.Reason == ReasonNothing:
 		return "no application port was ever listened on"
 	case w.Reason == ReasonObserved:
@@ -191,6 +193,7 @@ func (m *Machine) sourceStatus(now time.Time, s *source, last time.Time) Source 
 	case s.node && !s.counts:
 		row.Ignored = "the node: probes"
 	case s.node:
+		row.Remark = "the node: more traffic than probes make, so it counts"
 	case s.addr.IsLoopback() || m.ledger.own[s.addr]:
 		row.Ignored = "the pod itself"
 	case !s.counts:

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -86,6 +87,12 @@ func (s *sidecar) build(o options) {
 // start runs a part until ctx ends. A part that fails before is said, and the drain goes on without it.
 func (s *sidecar) start(ctx context.Context, name string, run func(context.Context) error) {
 	s.work.Go(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				s.logger.Error("internal error", "part", name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+				s.drain.Degrade(false, "%s failed by an internal error", name)
+			}
+		}()
 		if err := run(ctx); err != nil && ctx.Err() == nil {
 			s.drain.Degrade(false, "%s failed: %v", name, err)
 		}
@@ -226,7 +233,12 @@ func (k *kernel) dump(q sockdiag.Query, fn func(*sockdiag.Socket) bool) error {
 		}
 		k.dumper = dumper
 	}
-	return k.dumper.Dump(q, fn)
+	err := k.dumper.Dump(q, fn)
+	if err != nil {
+		k.dumper.Close() // what is left of a broken answer would be taken for the next one's
+		k.dumper = nil
+	}
+	return err
 }
 
 // count is called by the drain's goroutine only.

@@ -192,7 +192,7 @@ func TestPlainSidecarCoversUntilTheLastAnswer(t *testing.T) {
 		}
 	})
 	t.Run("nothing", func(t *testing.T) {
-		if r := run(t, spec); len(r.Load.Failures) < rate/2 {
+		if r := run(t, spec); len(r.Load.Failures) < 10 { // LEAST_REQUEST sends little to a pod with long requests open
 			t.Errorf("only %d requests lost", len(r.Load.Failures))
 		}
 	})
