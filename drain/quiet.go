@@ -130,9 +130,9 @@ func (m *Machine) toldAt(last time.Time) (time.Time, bool) {
 }
 
 // Stale tells whether the last sample may no longer be true: it is older than the last segment received, or shows what
-// time alone changes: an answer being sent, an accept queue.
+// time alone changes: an answer being sent, an accept queue, sock_diag's refusal.
 func (m *Machine) Stale() bool {
-	return !m.fresh || m.ledger.fading || slices.ContainsFunc(m.ports, func(p *port) bool { return !p.queuedSince.IsZero() })
+	return !m.fresh || m.blind || m.ledger.fading || slices.ContainsFunc(m.ports, func(p *port) bool { return !p.queuedSince.IsZero() })
 }
 
 // Wake is when the next Tick is due at the latest; zero while serving and when done.

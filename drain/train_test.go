@@ -1,0 +1,207 @@
+package drain
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"lameduck/netns/sockdiag"
+)
+
+// Equal requests at random moments are no train, whatever else their source shows: one in a hundred runs may be released
+// while they come, by a row of chance.
+func TestEqualRequestsAtRandomMomentsAreNoTrain(t *testing.T) {
+	for _, mode := range []string{"kept", "pool", "new"} {
+		for _, beside := range []string{"nothing", "health port", "other traffic"} {
+			for _, gaps := range [][2]int{{100, 1500}, {600, 4000}} {
+				t.Run(fmt.Sprintf("%s beside %s, gaps of %v ms", mode, beside, gaps), func(t *testing.T) {
+					early := 0
+					const runs = 100
+					for seed := range uint64(runs) {
+						if randomRequests(t, seed, mode, beside, gaps) {
+							early++
+						}
+					}
+					if early > runs/100 {
+						t.Errorf("released among requests in %d of %d runs", early, runs)
+					}
+				})
+			}
+		}
+	}
+}
+
+// randomRequests sends for 20 s and tells whether the hold was released meanwhile.
+func randomRequests(t *testing.T, seed uint64, mode, beside string, gaps [2]int) bool {
+	r := rand.New(rand.NewPCG(seed, 7))
+	pause := func() time.Duration { return time.Duration(gaps[0]+r.IntN(gaps[1]-gaps[0])) * time.Millisecond }
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second, Min: 10 * time.Second})
+	var pool []uint64
+	for range 4 {
+		pool = append(pool, w.open(envoy))
+	}
+	for range 20 {
+		w.request(pool[r.IntN(4)], 220)
+		w.now = w.now.Add(pause())
+	}
+	at := w.now
+	if beside == "health port" {
+		w.next(Checked{Source: envoy})
+	}
+	w.trigger()
+	if beside == "other traffic" {
+		w.once(envoy, 3000)
+	}
+	for w.now.Sub(at) < 20*time.Second {
+		switch mode {
+		case "kept":
+			w.request(pool[0], 220)
+		case "pool":
+			w.request(pool[r.IntN(4)], 220)
+		default:
+			w.once(envoy, 220)
+		}
+		w.run(pause())
+	}
+	return !w.releasedAt.IsZero() && w.releasedAt.Sub(at) < 20*time.Second
+}
+
+// C26, where a poll is short without being a check: in two segments, and over HTTP/2.
+func TestShortPollsAreNotTakenForChecks(t *testing.T) {
+	for name, poll := range map[string][]int{"head and body apart": {100, 30}, "HTTP/2": {46}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{GracePeriod: 60 * time.Second, Min: 10 * time.Second})
+			kept := w.open(envoy)
+			w.request(kept, 228) // the preface, or a longer request
+			at := time.Time{}
+			for i := range 29 {
+				if i == 5 {
+					at = w.now
+					w.trigger()
+				}
+				for _, bytes := range poll {
+					w.send(kept, bytes)
+				}
+				w.answer(kept)
+				w.run(time.Second)
+				w.wantHeld()
+			}
+			w.run(time.Minute)
+			w.wantReleased(at.Add(25*time.Second).Sub(epoch), time.Second)
+		})
+	}
+}
+
+// C3, C27: an Envoy has a checker for each of its clusters.
+func TestBraidedCheckersDoNotHoldDrain(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		w := newWorld(t, Config{GracePeriod: 60 * time.Second, Min: 10 * time.Second})
+		w.trigger()
+		a, b := w.open(envoy), w.open(envoy)
+		check := func(c uint64) {
+			if kept {
+				w.request(c, 65)
+			} else {
+				w.once(envoy, 65)
+			}
+		}
+		for w.since() < 30*time.Second {
+			check(a)
+			w.run(time.Second)
+			check(b)
+			w.run(2 * time.Second)
+		}
+		w.wantReleased(10*time.Second, 3*time.Second)
+	}
+}
+
+func TestChecksAfterManySizesDoNotHoldDrain(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	w.trigger()
+	for i := 0; w.since() < 2*time.Second; i++ {
+		w.once(envoy, 300+i%(maxClasses+30))
+		w.run(20 * time.Millisecond)
+	}
+	for w.since() < 30*time.Second {
+		w.once(envoy, 65)
+		w.run(3 * time.Second)
+	}
+	w.wantReleased(7*time.Second, 2*time.Second)
+}
+
+// C5: a gRPC probe of the kubelet is 259 bytes in 4 to 8 segments, each on a connection of its own (measured).
+func TestKubeletGRPCProbesDoNotHoldDrain(t *testing.T) {
+	for _, every := range []time.Duration{time.Second, 3 * time.Second} {
+		w := newWorld(t, Config{})
+		w.trigger()
+		for i := 0; w.since() < 20*time.Second; i++ {
+			c := w.open(node)
+			segments := 4 + i*3%5
+			for j := range segments {
+				w.send(c, 259/segments+boolInt(j == 0)*(259%segments))
+			}
+			w.answer(c)
+			w.close(c)
+			w.run(every)
+		}
+		w.wantReleased(5*time.Second, half)
+	}
+}
+
+// What is beyond the ledger's bounds is not told apart, and counts.
+func TestTrafficBeyondTheLedgersBoundsHoldsDrain(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	w.trigger()
+	for i := range uint32(maxSources) {
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], 0x0a020000+i)
+		w.next(Checked{Source: netip.AddrFrom4(b)})
+	}
+	for w.since() < 20*time.Second {
+		w.once(envoy, 300)
+		w.run(130 * time.Millisecond)
+	}
+	w.run(time.Minute)
+	w.wantReleased(24*time.Second, 2*time.Second)
+}
+
+// The kernel tells of a connection that nobody had accepted without its remote port, and with figures that say nothing.
+func TestUnacceptedConnectionsEndTakesNothingBack(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	queued := w.open(envoy)
+	w.run(2 * time.Second)
+	w.send(queued, 300)
+	w.run(period)
+	s := *w.conns[queued]
+	s.Remote = netip.AddrPortFrom(envoy, 0)
+	s.HasInfo, s.Info = true, sockdiag.Info{LastDataRecv: 80 * time.Minute}
+	delete(w.conns, queued)
+	w.next(Ended{Socket: s})
+	w.sample()
+	w.next(Terminated{})
+	w.appExits()
+	w.run(time.Minute)
+	w.wantExit(ReasonQuiet, 7*time.Second, half)
+}
+
+// Not activity: the connections' closing. The kernel keeps a remainder without figures where the client does not close.
+func TestRemainderOfAClosedConnectionIsNoActivity(t *testing.T) {
+	w := newWorld(t, Config{})
+	c := w.open(envoy)
+	w.request(c, 300)
+	w.run(time.Second)
+	at := w.now
+	w.trigger()
+	w.run(4 * time.Second)
+	s := w.figures(c, *w.conns[c])
+	delete(w.conns, c)
+	w.next(Ended{Socket: s})
+	s.State, s.HasInfo, s.Info = sockdiag.FinWait2, false, sockdiag.Info{}
+	w.next(Sampled{Sockets: []Seen{{Socket: w.listener()}, {Socket: s}}})
+	w.run(time.Minute)
+	w.wantReleased(at.Add(5*time.Second).Sub(epoch), half)
+}
