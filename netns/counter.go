@@ -55,13 +55,6 @@ func OpenCounters() (*CounterReader, error) {
 // Close releases the files.
 func (r *CounterReader) Close() error { return errors.Join(r.snmp.Close(), r.netstat.Close()) }
 
-// ReadSegs reads InSegs alone: one pread of a short file, no allocation. If it has not moved, no segment has come.
-func (r *CounterReader) ReadSegs() (uint64, error) {
-	var value [1]uint64
-	err := r.read(r.snmp, "Tcp:", []string{"InSegs"}, value[:])
-	return value[0], err
-}
-
 // Read reads all of them. Two files are read one after the other, so they may be a few microseconds apart.
 func (r *CounterReader) Read() (Counters, error) {
 	var value [4]uint64

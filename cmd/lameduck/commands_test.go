@@ -84,7 +84,7 @@ degraded       the control socket is taken
 PORT          STATE
 0.0.0.0:8080  listening
 
-SOURCE    LAST ACTIVITY  NEW CONNECTIONS  MESSAGES  OWED  TOLD  IGNORED
+SOURCE    LAST ACTIVITY  NEW CONNECTIONS  MESSAGES  OWED  TOLD  REMARK
 10.0.0.7  2.1s ago       4                44        1     yes   –
 10.0.0.1  0.5s ago       8                8         0     no    looks like the kubelet
 `

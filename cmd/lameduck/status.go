@@ -105,10 +105,10 @@ func writeLedger(w io.Writer, sources []drain.Source) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nSOURCE\tLAST ACTIVITY\tNEW CONNECTIONS\tMESSAGES\tOWED\tTOLD\tIGNORED")
+	fmt.Fprintln(t, "\nSOURCE\tLAST ACTIVITY\tNEW CONNECTIONS\tMESSAGES\tOWED\tTOLD\tREMARK")
 	for _, s := range sources {
 		fmt.Fprintf(t, "%s\t%s ago\t%d\t%d\t%d\t%s\t%s\n", s.Address, seconds(s.LastActivitySeconds), s.Connections,
-			s.Messages, s.Owed, map[bool]string{true: "yes", false: "no"}[s.Told], dash(s.Ignored))
+			s.Messages, s.Owed, map[bool]string{true: "yes", false: "no"}[s.Told], dash(cmp.Or(s.Ignored, s.Remark)))
 	}
 	return t.Flush()
 }

@@ -56,8 +56,6 @@ type Options struct {
 	Targets []Target
 	// HealthPaths are request paths that are health checks when they bear no x-request-id.
 	HealthPaths []string
-	// Own are the pod's addresses: never a peer.
-	Own []netip.Addr
 	// DialTimeout bounds one dial of one peer. 0 stands for 500 ms.
 	DialTimeout time.Duration
 	Logger      *slog.Logger

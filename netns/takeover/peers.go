@@ -41,7 +41,6 @@ type peers struct {
 	log     *slog.Logger
 	changed func() // called when a peer begins or ceases to answer
 	timeout time.Duration
-	named   []netip.Addr // Options.Own
 	kick    chan struct{}
 
 	mu      sync.Mutex
@@ -51,7 +50,7 @@ type peers struct {
 
 func newPeers(opts Options, sys *system, log *slog.Logger, changed func()) *peers {
 	ps := &peers{
-		sys: sys, log: log, changed: changed, timeout: opts.DialTimeout, named: opts.Own,
+		sys: sys, log: log, changed: changed, timeout: opts.DialTimeout,
 		kick: make(chan struct{}, 1), byAddr: make(map[netip.AddrPort]*peer),
 	}
 	for _, t := range opts.Targets {
@@ -135,9 +134,6 @@ func (ps *peers) own() []netip.Addr {
 	own, err := ps.sys.own()
 	if err != nil {
 		ps.log.Debug("own addresses cannot be read", "error", err) // the loop mark is the net beneath
-	}
-	for _, a := range ps.named {
-		own = append(own, a.Unmap())
 	}
 	return own
 }

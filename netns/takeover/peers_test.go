@@ -132,13 +132,12 @@ func TestFirstAnswerCountsBeforeItHasSettled(t *testing.T) {
 }
 
 func TestOwnAddressesAreNeverPeers(t *testing.T) {
-	own := netip.MustParseAddr("10.9.7.7")
 	addrs := []netip.Addr{
-		podIP, netip.AddrFrom16(podIP.As16()), own,
+		podIP, netip.AddrFrom16(podIP.As16()),
 		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.1.2.3"), netip.MustParseAddr("::1"),
 		netip.MustParseAddr("0.0.0.0"), netip.MustParseAddr("::"),
 	}
-	opts := Options{Targets: []Target{{Host: "svc:80"}}, Own: []netip.Addr{own}}
+	opts := Options{Targets: []Target{{Host: "svc:80"}}}
 	withPeers(t, opts, func(t *testing.T, n *network, ps *peers, log *lines) {
 		n.set(func(n *network) {
 			n.names["svc"] = append(addrs, peerIP)
