@@ -3,8 +3,10 @@ package takeover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -73,6 +75,7 @@ func (t *Takeover) accept(ctx context.Context, ln *net.TCPListener, l Listener, 
 			pause = firstPause
 			t.work.Go(func() {
 				defer t.slots.release()
+				defer t.guard()
 				t.welcome(ctx, c, l)
 			})
 			continue
@@ -118,6 +121,13 @@ func (t *Takeover) welcome(ctx context.Context, c *net.TCPConn, l Listener) {
 	case lost:
 	default:
 		t.relay(ctx, own, l.Addr.Port())
+	}
+}
+
+// guard keeps a fault of ours to the connection that met it.
+func (t *Takeover) guard() {
+	if r := recover(); r != nil {
+		t.log.Error("internal error", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	}
 }
 

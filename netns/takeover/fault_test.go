@@ -169,3 +169,29 @@ func TestPeerIsNotBlamedForOurOwnWant(t *testing.T) {
 		})
 	}
 }
+
+// An internal error costs the connection that met it, and no other.
+func TestInternalErrorCostsOneConnection(t *testing.T) {
+	inPod(t, func(t *testing.T) {
+		serveAt(t, at(peerIP, 9090), answersLine("peer"))
+		var broken atomic.Bool
+		w := run(t, Options{Targets: toPeer}, func(sys *system) {
+			dial := sys.dial
+			sys.dial = func(ctx context.Context, peer netip.AddrPort) (*net.TCPConn, error) {
+				if broken.Swap(false) {
+					panic("boom")
+				}
+				return dial(ctx, peer)
+			}
+		})
+		w.take(appListener)
+		broken.Store(true)
+		if got, err := ask(appListener.Addr); !ends(got, err) {
+			t.Errorf("%q, %v", got, err)
+		}
+		if got, err := ask(appListener.Addr); got != "peer" {
+			t.Errorf("%q, %v", got, err)
+		}
+		w.quiet()
+	})
+}
