@@ -47,7 +47,7 @@ func TestTrafficThatIsNoRequestDoesNotHoldThePod(t *testing.T) {
 			limit: 7 * time.Second},
 		// No size tells these from a lone client's: they count for as long as the usual sleep.
 		{name: "C27 checks as long as a request", others: direct(world.Stream{Rate: 0.5, Path: padded}),
-			limit: 25500 * time.Millisecond},
+			limit: 27 * time.Second},
 	} {
 		set(&c.deleted, deletedAt)
 		set(&c.limit, lag+quiet)
