@@ -10,9 +10,9 @@ import (
 type connection struct {
 	source   *source
 	port     uint16
-	born     time.Time
-	young    bool // its first messages have no class yet
-	probe    bool // looks like the kubelet's: does not count
+	born     time.Time // its first byte
+	young    bool      // its first messages have no class yet
+	probe    bool      // looks like the kubelet's: does not count
 	segments uint32
 	bytes    uint64
 	uniform  uint64    // the size of each of its segments, while all are equal; else 0
@@ -43,10 +43,11 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 		c = l.open(now, s, first)
 	default:
 		l.progress(now, c, s)
+		c.answered(now, s)
 	}
 	c.seen, c.missed = l.sample, false
 	c.app = !ours && accepted(s)
-	if c.young && now.Sub(c.born) >= birthWindow {
+	if c.young && !c.last.IsZero() && now.Sub(c.born) >= birthWindow {
 		l.grow(c, false)
 	}
 	c.owed = owed(s)
@@ -73,13 +74,21 @@ func (l *ledger) open(now time.Time, s *sockdiag.Socket, first bool) *connection
 	}
 	c.source.connections++
 	c.young = true
-	c.last = now
+	c.probe = l.probeLike(c.source, c.port, now)
 	if c.segments > 0 {
 		c.source.messages++
-		c.last = at
+		c.last, c.born = at, at
 	}
-	c.probe = l.probeLike(c.source, c.port, now)
+	c.answered(now, s)
 	return c
+}
+
+// answered lets a connection count whose server spoke first. Without a byte either way none does: it is a TCP health check,
+// a peer's probe, or a request that is yet to come.
+func (c *connection) answered(now time.Time, s *sockdiag.Socket) {
+	if c.young && c.last.IsZero() && s.HasInfo && s.Info.DataSegsOut > 0 {
+		c.last, c.born = now, now
+	}
 }
 
 // take adds segments and follows whether all are of one size.
@@ -106,6 +115,9 @@ func (l *ledger) progress(now time.Time, c *connection, s *sockdiag.Socket) {
 	at := later(c.last, now.Add(-s.Info.LastDataRecv))
 	c.source.messages++
 	if c.young {
+		if c.last.IsZero() {
+			c.born = at
+		}
 		c.last = at
 		return
 	}
@@ -158,25 +170,26 @@ func (l *ledger) grow(c *connection, ended bool) {
 	}
 }
 
-// close takes a connection's end, and what it had sent that no dump saw. It returns what was known of it.
-func (l *ledger) close(now time.Time, s *sockdiag.Socket) *connection {
+// close takes a connection's end, and what it had sent that no dump saw. It returns what was known of it, nil if nothing.
+// ours: lameduck holds the port.
+func (l *ledger) close(now time.Time, s *sockdiag.Socket, ours bool) *connection {
 	c := l.connections[s.Cookie]
-	// The kernel tells of a connection that nobody had accepted with remote port 0, and with figures that say nothing.
+	// The kernel tells of a connection that nobody had accepted, and of one that was closed by RST (SO_LINGER 0), with
+	// remote port 0 and with figures that say nothing.
 	void := s.Remote.Port() == 0
 	switch {
+	case c == nil && void && ours: // a peer's probe, or a loop, that lameduck has reset
+		return nil
 	case c == nil && void:
-		u := *s
-		u.Info = sockdiag.Info{}
-		c = l.open(now, &u, false)
+		src := l.source(s.Remote.Addr())
+		src.connections++
+		src.plain = now
+		return nil
 	case c == nil:
 		c = l.open(now, s, false)
 	case !void:
 		l.progress(now, c, s)
-	}
-	if !void && s.HasInfo && c.segments == 0 && s.Info.DataSegsOut == 0 {
-		// It ended without a byte either way: a TCP health check, a probe of a peer. It carried no request.
-		delete(l.connections, s.Cookie)
-		return c
+		c.answered(now, s)
 	}
 	l.forget(s.Cookie, c)
 	return c
@@ -185,7 +198,7 @@ func (l *ledger) close(now time.Time, s *sockdiag.Socket) *connection {
 // forget folds a connection that is gone into its source's line.
 func (l *ledger) forget(cookie uint64, c *connection) {
 	delete(l.connections, cookie)
-	if c.young {
+	if c.young && !c.last.IsZero() {
 		// A FIN adds a byte, and whether it came is not told: without it equal connections stay equal.
 		c.bytes -= min(c.bytes, 1)
 		l.grow(c, true)

@@ -129,9 +129,10 @@ func (m *Machine) watched(now time.Time, event Event) {
 		m.degrade("neither sock_diag nor /proc/net/tcp can be read (%v): the drain lasts until its deadline", e.Err)
 	case Ended:
 		if m.appPort(e.Socket.Local.Port()) {
-			c := m.ledger.close(now, &e.Socket)
-			m.owed -= boolInt(c.held)
-			m.connections -= boolInt(c.app)
+			if c := m.ledger.close(now, &e.Socket, m.holdsPort(e.Socket.Local.Port())); c != nil {
+				m.owed -= boolInt(c.held)
+				m.connections -= boolInt(c.app)
+			}
 		}
 	case Lost:
 		m.lost(now)

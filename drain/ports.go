@@ -135,6 +135,11 @@ func (m *Machine) appPort(number uint16) bool {
 	return slices.ContainsFunc(m.ports, func(p *port) bool { return p.listener.Addr.Port() == number })
 }
 
+// holdsPort tells whether lameduck listens on a port.
+func (m *Machine) holdsPort(number uint16) bool {
+	return slices.ContainsFunc(m.ports, func(p *port) bool { return p.state == portTaken && p.listener.Addr.Port() == number })
+}
+
 // uncovered tells whether the kernel refuses on an application port: its listener is gone, and not taken over.
 func (m *Machine) uncovered() bool {
 	if m.phase == Serving {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lameduck/netns/sockdiag"
+	"lameduck/netns/takeover"
 )
 
 // Equal requests at random moments are no train, whatever else their source shows: one in a hundred runs may be released
@@ -204,4 +205,42 @@ func TestRemainderOfAClosedConnectionIsNoActivity(t *testing.T) {
 	w.next(Sampled{Sockets: []Seen{{Socket: w.listener()}, {Socket: s}}})
 	w.run(time.Minute)
 	w.wantReleased(at.Add(5*time.Second).Sub(epoch), half)
+}
+
+// A pod that covers resets the probes of its peers, and the kernel tells of those without port and figures.
+func TestProbesThatACoveringPodResetsDoNotHoldDrain(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	w.next(Terminated{})
+	w.appExits()
+	w.next(Took{takeover.Listener{Addr: appAddr}})
+	r := rand.New(rand.NewPCG(1, 1))
+	for w.exitedAt.IsZero() && w.since() < 20*time.Second {
+		c := w.open(scraper)
+		w.conns[c].Inode = 0 // not the application's
+		w.run(time.Duration(100+r.IntN(900)) * time.Millisecond)
+		s := *w.conns[c]
+		s.Remote, s.HasInfo = netip.AddrPortFrom(scraper, 0), true
+		delete(w.conns, c)
+		w.next(Ended{Socket: s})
+		s.Cookie += 1 << 20 // and one that no dump has seen
+		w.next(Ended{Socket: s})
+	}
+	w.wantExit(ReasonQuiet, 5*time.Second, half)
+}
+
+// An application that closes by RST hides what its connections did: each of them counts.
+func TestConnectionsThatTheAppResetsHoldDrain(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	for w.since() < 3*time.Second {
+		c := w.open(envoy)
+		s := *w.conns[c]
+		s.Remote, s.HasInfo = netip.AddrPortFrom(envoy, 0), true
+		delete(w.conns, c)
+		w.next(Ended{Socket: s})
+		w.run(100 * time.Millisecond)
+	}
+	w.run(time.Minute)
+	w.wantReleased(7500*time.Millisecond, 2*half)
 }
