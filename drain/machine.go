@@ -218,7 +218,7 @@ func (m *Machine) counted(now time.Time, e Counted) {
 	}
 	if n := e.Refused - m.refusedAt; m.uncovered() && e.Refused > m.refusedAt {
 		m.refused += n
-		if m.phase != Serving {
+		if m.phase != Serving && m.exposed() {
 			m.ledger.refused(now, n)
 		}
 	}

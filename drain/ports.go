@@ -151,6 +151,12 @@ func (m *Machine) uncovered() bool {
 	return slices.ContainsFunc(m.ports, func(p *port) bool { return p.state == portGone || p.dying })
 }
 
+// exposed tells whether a refused SYN is activity: a sample has shown a port to be gone. In the moment between a listener's
+// death and the takeover peers ask as well, all at once when several pods end together, and their refusals are counted only.
+func (m *Machine) exposed() bool {
+	return len(m.ports) == 0 || slices.ContainsFunc(m.ports, func(p *port) bool { return p.state == portGone })
+}
+
 func (m *Machine) setPort(l takeover.Listener, state portState) {
 	for _, p := range m.ports {
 		if p.listener.Addr == l.Addr {
