@@ -144,7 +144,7 @@ func (l *ledger) quietAt(since time.Duration, start time.Time) (last, at time.Ti
 		window := l.config.Quiet
 		// A silence as long as the gaps in a source's traffic says nothing: where these come near the quiet window it takes
 		// twice the longest, though not beyond the end of the usual sleep. Gaps far above it cannot be waited out.
-		if sparse := 2 * s.gap; sparse > window && s.gap < 2*window {
+		if sparse := 2 * s.gap; sparse > window && s.gap < 2*window && s.addr != refusedSource {
 			window = max(window, min(sparse, start.Add(blindHold).Sub(active)))
 		}
 		at = later(at, active.Add(window))

@@ -42,3 +42,19 @@ func TestOtherShapesOfTheSameDeath(t *testing.T) {
 		})
 	}
 }
+
+// TestPodsThatAllEndTogetherDoNotKeepEachOther: a Service is scaled to nothing. The dying pods are each other's only peers.
+// What they ask of each other as the last of them let go is refused, and takes one more quiet window at the most.
+func TestPodsThatAllEndTogetherDoNotKeepEachOther(t *testing.T) {
+	for name, hold := range map[string]bool{"hold hook": true, "no hook": false} {
+		t.Run(name, func(t *testing.T) {
+			sidecar := holding("--min", "0s")
+			sidecar.Hold = hold
+			const lag = time.Second
+			r := run(t, world.Spec{
+				Sidecar: sidecar, Duration: deletedAt + lag + time.Second, Envoy: world.Envoy{Lag: lag}, Events: deletePods(3),
+			})
+			endsBy(t, r, lag+2*quiet+2*time.Second)
+		})
+	}
+}

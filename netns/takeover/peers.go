@@ -33,6 +33,8 @@ type peer struct {
 	due     bool      // to be probed
 	probing bool
 	own     bool // said to be left out
+	failed  int  // probes in a row
+	rest    int  // rounds of probes left out before the next
 }
 
 // peers are those of all targets.
@@ -81,10 +83,22 @@ func (ps *peers) run(ctx context.Context) {
 	}
 }
 
-// probeAll makes every peer due for a probe at once.
+// Where no peer answers, one that has failed so many probes in a row is left out for so many rounds.
+const (
+	patient = 2
+	rest    = 9
+)
+
+// probeAll makes every peer due for a probe at once. While none answers, most rounds are left out: where all pods of a
+// Service end together, each would else take the refusals that the others' probes meet for traffic, and stay for it.
+// A new pod is a new peer, and is asked at once.
 func (ps *peers) probeAll() {
 	ps.mu.Lock()
 	for _, p := range ps.byAddr {
+		if p.rest > 0 {
+			p.rest--
+			continue
+		}
 		p.due = true
 	}
 	ps.mu.Unlock()
@@ -183,8 +197,25 @@ func (ps *peers) learn(p *peer, err error) {
 	}
 	was := p.health
 	p.health = now
+	p.failed, p.rest = p.failed+1, 0
+	switch {
+	case err == nil:
+		p.failed = 0
+	case p.failed >= patient && !ps.anyAnswers():
+		p.rest = rest
+	}
 	ps.mu.Unlock()
 	ps.tell(p, was, now, err)
+}
+
+// anyAnswers tells whether any peer does; ps.mu is held.
+func (ps *peers) anyAnswers() bool {
+	for _, p := range ps.byAddr {
+		if p.health == answers {
+			return true
+		}
+	}
+	return false
 }
 
 // fail leaves a peer out that did not accept a connection.

@@ -121,6 +121,21 @@ func TestEveryPeerIsDialledAtOnceAndEachSecond(t *testing.T) {
 	})
 }
 
+func TestPeersThatAllAreSilentAreAskedSeldom(t *testing.T) {
+	withPeers(t, Options{Targets: []Target{{Host: at(peerIP, 80).String()}}}, func(t *testing.T, n *network, ps *peers, _ *lines) {
+		passTime(20 * time.Second)
+		want := []time.Duration{0, time.Second, 11 * time.Second}
+		if got := n.probed(peerIP); !slices.Equal(got, want) {
+			t.Errorf("dialled at %v", got)
+		}
+		n.set(func(n *network) { n.up[peerIP] = true })
+		passTime(2 * time.Second)
+		if ps.answering(8080) != 1 {
+			t.Error("the peer answers again, and does not count")
+		}
+	})
+}
+
 func TestFirstAnswerCountsBeforeItHasSettled(t *testing.T) {
 	withPeers(t, Options{Targets: []Target{{Host: at(peerIP, 80).String()}}}, func(t *testing.T, n *network, ps *peers, _ *lines) {
 		n.set(func(n *network) { n.up[peerIP] = true })

@@ -22,8 +22,8 @@ import (
 	"lameduck/netns/netnstest"
 )
 
-// watchdog bounds each wait of a test; none is expected to come near it.
-const watchdog = 10 * time.Second
+// watchdog bounds each wait of a test; none is expected to come near it. The longest is for a peer that answers again: 10 s.
+const watchdog = 30 * time.Second
 
 // The addresses of the tests' pods. Peers and clients live at addresses that are routed to loopback and are no
 // interface's: they are foreign to the takeover, and an unprivileged process may use them.

@@ -45,7 +45,7 @@ func TestLastPeersDeathMakesTheKernelRefuse(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 		w.await(Released)
-		if took := time.Since(start); took > watchdog/2 {
+		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("known after %s", took)
 		}
 		for range 50 {
