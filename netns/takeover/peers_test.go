@@ -72,7 +72,7 @@ func withPeers(t *testing.T, opts Options, body func(*testing.T, *network, *peer
 	synctest.Test(t, func(t *testing.T) {
 		made := &network{
 			up: map[netip.Addr]bool{}, names: map[string][]netip.Addr{},
-			probes: map[netip.Addr][]time.Duration{}, start: time.Now(),
+			probes: map[netip.Addr][]time.Duration{},
 		}
 		log := &lines{changed: make(chan struct{}, 1)}
 		sys := system{
@@ -83,7 +83,11 @@ func withPeers(t *testing.T, opts Options, body func(*testing.T, *network, *peer
 		ps := newPeers(opts, &sys, slog.New(slog.NewTextHandler(log, nil)), func() {})
 		ctx, cancel := context.WithCancel(t.Context())
 		var work sync.WaitGroup
-		work.Go(func() { ps.run(ctx) })
+		work.Go(func() {
+			time.Sleep(time.Nanosecond) // until body has set its network up and lets time pass
+			made.set(func(n *network) { n.start = time.Now() })
+			ps.run(ctx)
+		})
 		defer work.Wait()
 		defer cancel()
 		body(t, made, ps, log)
