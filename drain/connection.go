@@ -21,11 +21,14 @@ type connection struct {
 	before   time.Time // last data before the trigger; zero if none
 	class    class     // of the last message
 	row      train     // the train on this connection alone
-	owed     bool
-	held     bool // counted among the owed
-	app      bool // held by the application, not by lameduck
-	seen     uint // the sample that showed it last
-	missed   bool // the sample after that one did not show it
+	// What came last, as far as samples tell it apart: the data since the sample before, the whole life at first sight.
+	tailSegments uint32
+	tailBytes    uint64
+	debt         debtKind
+	held         bool // counted among the owed
+	app          bool // held by the application, not by lameduck
+	seen         uint // the sample that showed it last
+	missed       bool // the sample after that one did not show it
 }
 
 // observe takes one connection of a dump. first marks the dump at the trigger: what it shows was there before.
@@ -50,9 +53,8 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 	if c.young && !c.last.IsZero() && now.Sub(c.born) >= birthWindow {
 		l.grow(c, false)
 	}
-	c.owed = owed(s)
-	if !c.owed && s.HasInfo && s.Info.DataSegsOut > 0 && s.Info.LastDataSent < sendingFor && c.row.period == 0 {
-		c.owed, l.fading = true, true
+	if c.debt = c.owes(s); c.debt == noDebt && c.sending(s) {
+		c.debt, l.fading = debt, true
 	}
 }
 
@@ -103,6 +105,7 @@ func (c *connection) take(segments uint32, bytes uint64) {
 	c.uniform = size
 	c.segments += segments
 	c.bytes += bytes
+	c.tailSegments, c.tailBytes = segments, bytes
 }
 
 // progress takes what has come on a known connection since it was last seen.
@@ -228,27 +231,3 @@ func (c *connection) fold() {
 func accepted(s *sockdiag.Socket) bool {
 	return s.Inode != 0 && (s.State == sockdiag.Established || s.State == sockdiag.CloseWait)
 }
-
-// sendingFor is how long after a segment out an answer counts as still being sent: it may come in pieces.
-const sendingFor = time.Second
-
-// owed tells whether a request on this connection has not been answered yet, as far as the kernel can know: the ages are in
-// jiffies, so a request that follows the last answer within 4 ms looks answered.
-func owed(s *sockdiag.Socket) bool {
-	unread := s.RQueue
-	if s.State == sockdiag.CloseWait && unread > 0 {
-		unread-- // the FIN, which the application has not read
-	}
-	switch {
-	case s.State == sockdiag.TimeWait || s.State == sockdiag.FinWait2 && s.WQueue == 0:
-		return false
-	case unread > 0 || s.WQueue > 0:
-		return true
-	case !s.HasInfo || s.Info.DataSegsIn == 0:
-		return false
-	}
-	return s.Info.DataSegsOut == 0 || s.Info.LastDataRecv < s.Info.LastDataSent
-}
-
-// holds tells whether the hold and the exit wait for this connection's answer.
-func (c *connection) holds() bool { return c.owed && c.source.counts && !c.probe }

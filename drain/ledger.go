@@ -33,6 +33,7 @@ type ledger struct {
 	connections map[uint64]*connection
 	sample      uint
 	fading      bool // the last sample showed an answer that was being sent: time alone may change that
+	doubtful    bool // an answer is counted as owed that may be none: until trainLimit
 	envoySeen   bool // a listed source has been seen
 }
 
@@ -172,21 +173,6 @@ func (l *ledger) lastOf(s *source, since time.Duration) time.Time {
 	return last
 }
 
-// countOwed counts the connections whose answers are waited for, and enters them into the sources' lines.
-func (l *ledger) countOwed() int {
-	for _, s := range l.sources {
-		s.owed = 0
-	}
-	n := 0
-	for _, c := range l.connections {
-		if c.held = c.holds(); c.held {
-			c.source.owed++
-			n++
-		}
-	}
-	return n
-}
-
 // vanished sees to the connections that the present sample, a whole one, did not show: they have ended. Their events may
 // be on the way still, and would be those of new connections if nothing were known of them. So it waits for one sample more.
 func (l *ledger) vanished() {
@@ -196,7 +182,7 @@ func (l *ledger) vanished() {
 		case c.missed:
 			l.forget(cookie, c)
 		default:
-			c.missed, c.owed, c.app = true, false, false
+			c.missed, c.debt, c.app = true, noDebt, false
 		}
 	}
 }

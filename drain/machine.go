@@ -264,7 +264,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 		case !m.appPort(s.Local.Port()):
 		case e.Blind != nil:
 			m.connections += boolInt(!s.Ours && accepted(&s.Socket))
-			owedSockets += boolInt(owed(&s.Socket) && m.ledger.isEnvoy(s.Remote.Addr()))
+			owedSockets += boolInt(queued(&s.Socket) && m.ledger.isEnvoy(s.Remote.Addr()))
 		default:
 			m.ledger.observe(now, &s.Socket, s.Ours, m.first)
 		}
@@ -278,11 +278,11 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 	}
 	m.fresh, m.first = true, false
 	if e.Blind != nil {
-		m.owed = max(owedSockets, m.ledger.countOwed()) // an answer that was owed when sight was lost still may be
+		m.owed = max(owedSockets, m.ledger.countOwed(now.Sub(m.start))) // an answer that was owed when sight was lost still may be
 		return
 	}
 	m.ledger.vanished()
-	m.owed = m.ledger.countOwed()
+	m.owed = m.ledger.countOwed(now.Sub(m.start))
 	for _, c := range m.ledger.connections {
 		m.connections += boolInt(c.app)
 	}

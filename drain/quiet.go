@@ -12,6 +12,9 @@ func (m *Machine) settle(now time.Time) {
 	if m.phase == Draining && m.appGone() && m.ever {
 		m.enter(now, Covering, "the application's listener is gone")
 	}
+	if m.ledger.doubtful && now.Sub(m.start) >= trainLimit {
+		m.owed = m.ledger.countOwed(now.Sub(m.start))
+	}
 	m.ledger.follow(now.Sub(m.start))
 	at, ok := m.quietAt(now)
 	m.due = at

@@ -33,7 +33,7 @@ func TestDumpTellsAllWithoutPrivilege(t *testing.T) {
 			t.Errorf("identity: %+v", conn)
 		}
 		want := sockdiag.Info{BytesReceived: 5, DataSegsIn: 1, DataSegsOut: 1}
-		want.LastDataSent, want.LastDataRecv = conn.Info.LastDataSent, conn.Info.LastDataRecv
+		want.LastDataSent, want.LastDataRecv, want.RoundTrip = conn.Info.LastDataSent, conn.Info.LastDataRecv, conn.Info.RoundTrip
 		if !conn.HasInfo || conn.Info != want {
 			t.Errorf("after 5 bytes in and 3 out: %+v", conn.Info)
 		}

@@ -35,6 +35,7 @@ const (
 const (
 	infoLastDataSent  = 44
 	infoLastDataRecv  = 52
+	infoRoundTrip     = 68
 	infoBytesReceived = 128
 	infoDataSegsIn    = 152
 	infoDataSegsOut   = 156
@@ -93,6 +94,7 @@ func decodeInfo(b []byte, s *Socket) {
 	s.Info = Info{
 		LastDataSent:  time.Duration(ne32(b[infoLastDataSent:])) * time.Millisecond,
 		LastDataRecv:  time.Duration(ne32(b[infoLastDataRecv:])) * time.Millisecond,
+		RoundTrip:     time.Duration(ne32(b[infoRoundTrip:])) * time.Microsecond,
 		BytesReceived: binary.NativeEndian.Uint64(b[infoBytesReceived:]),
 		DataSegsIn:    ne32(b[infoDataSegsIn:]),
 		DataSegsOut:   ne32(b[infoDataSegsOut:]),

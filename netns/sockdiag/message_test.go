@@ -32,9 +32,10 @@ func TestTCPInfoOfOtherKernels(t *testing.T) {
 	full := make([]byte, infoLen)
 	put32(full[infoLastDataSent:], 7)
 	put32(full[infoLastDataRecv:], 9)
+	put32(full[infoRoundTrip:], 250)
 	put32(full[infoDataSegsIn:], 3)
 	put32(full[infoDataSegsOut:], 4)
-	want := Info{LastDataSent: 7 * time.Millisecond, LastDataRecv: 9 * time.Millisecond, DataSegsIn: 3, DataSegsOut: 4}
+	want := Info{LastDataSent: 7 * time.Millisecond, LastDataRecv: 9 * time.Millisecond, RoundTrip: 250 * time.Microsecond, DataSegsIn: 3, DataSegsOut: 4}
 	for name, c := range map[string]struct {
 		info []byte
 		has  bool

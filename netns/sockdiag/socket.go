@@ -62,6 +62,8 @@ type Info struct {
 	// LastDataSent and LastDataRecv are ages at the moment of the report, in steps of a kernel jiffy (1–10 ms).
 	// Before any data they are the connection's age.
 	LastDataSent, LastDataRecv time.Duration
+	// RoundTrip is the smoothed round-trip time, in steps of a microsecond.
+	RoundTrip time.Duration
 	// BytesReceived counts payload; a FIN adds one to it.
 	BytesReceived uint64
 	// DataSegsIn and DataSegsOut count segments that carried payload; a FIN adds nothing.

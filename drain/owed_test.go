@@ -1,0 +1,89 @@
+package drain
+
+import (
+	"testing"
+	"time"
+)
+
+// later moves the clock without a tick: what happens next shares the next sample with what came before.
+func (w *world) later(d time.Duration) { w.now = w.now.Add(d) }
+
+// burst lets several requests be answered at once, and something more come after the last answer, all between two samples.
+func (w *world) burst(c uint64, requests, bytes int, gap time.Duration, last int) {
+	for range requests {
+		w.request(c, bytes)
+		w.later(time.Millisecond)
+	}
+	w.answer(c)
+	w.later(gap)
+	w.send(c, last)
+}
+
+// What Envoy's HTTP/2 codec sends after an answer, and what is a request.
+func TestFrameThatAcknowledgesAnAnswerIsNotOwed(t *testing.T) {
+	const grace = 100 * time.Second
+	for name, c := range map[string]struct {
+		requests, bytes int
+		gap, roundTrip  time.Duration
+		last            int
+		kind            debtKind
+	}{
+		"PING acknowledged":                       {0, 0, 4 * time.Millisecond, 0, 17, noDebt},
+		"two WINDOW_UPDATEs, two jiffies":         {0, 0, 8 * time.Millisecond, 0, 26, noDebt},
+		"the same in a TLS 1.2 record":            {0, 0, 8 * time.Millisecond, 0, 55, noDebt},
+		"SETTINGS acknowledged over a long way":   {0, 0, 44 * time.Millisecond, 40 * time.Millisecond, 9, noDebt},
+		"small, but nobody's acknowledgement":     {0, 0, 44 * time.Millisecond, 0, 9, debt},
+		"a request of HTTP/2 alone":               {0, 0, 8 * time.Millisecond, 0, 56, debt},
+		"a request of HTTP/1.1 alone":             {0, 0, 4 * time.Millisecond, 0, 220, debt},
+		"PING acknowledged after HTTP/2 requests": {5, 56, 4 * time.Millisecond, 0, 17, noDebt},
+		"the last of HTTP/1.1 requests in a row":  {5, 220, 4 * time.Millisecond, 0, 220, doubtful},
+		"the same after a pause":                  {5, 220, 20 * time.Millisecond, 0, 220, debt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{GracePeriod: grace})
+			open := w.open(envoy)
+			w.conns[open].Info.RoundTrip = c.roundTrip
+			w.request(open, 300)
+			w.trigger()
+			w.run(time.Second)
+			w.burst(open, c.requests, c.bytes, c.gap, c.last)
+			w.run(60 * time.Second)
+			switch c.kind {
+			case noDebt:
+				w.wantReleased(6*time.Second, half)
+			case doubtful:
+				w.wantReleased(trainLimit, half)
+			case debt:
+				w.wantHeld()
+			}
+		})
+	}
+}
+
+// C2: a pool of HTTP/2 connections, each of which ends with a frame of Envoy's, long before the trigger.
+func TestIdleHTTP2PoolDoesNotHoldDrain(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 100 * time.Second})
+	for range 8 {
+		c := w.open(envoy)
+		w.burst(c, 10, 56, 4*time.Millisecond, 13)
+	}
+	w.later(time.Minute)
+	w.trigger()
+	start := w.now
+	w.run(40 * time.Second)
+	if got := w.releasedAt.Sub(start); w.releasedAt.IsZero() || got > 5*time.Second+half {
+		t.Errorf("released after %v", got)
+	}
+}
+
+// At first sight only a connection's whole life is known.
+func TestDoubtAtFirstSightLastsAsLongAsTheSleep(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 100 * time.Second})
+	w.burst(w.open(envoy), 10, 800, 4*time.Millisecond, 17) // HTTP/2 with a token of 750 bytes
+	w.trigger()
+	start := w.now
+	w.run(40 * time.Second)
+	if got := w.releasedAt.Sub(start); got < trainLimit || got > trainLimit+half {
+		t.Errorf("released after %v", got)
+	}
+}
