@@ -11,6 +11,11 @@ tool  := go tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # The race detector needs a C compiler. Without one the tests run without it, and say so.
 race  := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -race)
 
+# What go and pip leave lying when they are killed lies in build/ too.
+export TMPDIR   := $(build)/tmp
+export GOTMPDIR := $(TMPDIR)
+$(shell mkdir -p $(TMPDIR))
+
 # need names what is missing on this machine.
 need = @missing=; for tool in $(1); do command -v $$tool >/dev/null || missing+=" $$tool"; done; \
 	[ -z "$$missing" ] || { echo "missing on this machine:$$missing"; exit 1; }

@@ -34,7 +34,7 @@ func TestDumpTellsAllWithoutPrivilege(t *testing.T) {
 		}
 		want := sockdiag.Info{BytesReceived: 5, DataSegsIn: 1, DataSegsOut: 1}
 		want.LastDataSent, want.LastDataRecv, want.RoundTrip = conn.Info.LastDataSent, conn.Info.LastDataRecv, conn.Info.RoundTrip
-		if !conn.HasInfo || conn.Info != want {
+		if !conn.HasInfo || conn.Info != want || conn.Info.RoundTrip <= 0 {
 			t.Errorf("after 5 bytes in and 3 out: %+v", conn.Info)
 		}
 		if l := find(t, found, sockdiag.Listen); l.Local != netip.AddrPortFrom(netip.IPv6Unspecified(), portOf(listener)) || l.V6Only {
