@@ -6,14 +6,20 @@ import "time"
 // connect timeout 10 s, no retry, no health checks.
 type Policy struct {
 	ConnectTimeout time.Duration // 0 stands for 10 s
-	// RouteTimeout is the whole request's; 0 stands for Envoy's 15 s.
+	// RouteTimeout is the whole request's; 0 stands for Envoy's 15 s, Never for none.
 	RouteTimeout time.Duration
 	Retry        *Retry
 	Passive      *Passive
 	Active       *Active
 	// KeepRemoved turns ignore_health_on_host_removal off, as in plain Envoy and Envoy Gateway < 1.5.
 	KeepRemoved bool
+	// PanicBelow is the percentage of healthy hosts below which Envoy sends to all hosts, healthy or not
+	// (healthy_panic_threshold); 0 stands for Envoy's 50, NoPanic for never.
+	PanicBelow float64
 }
+
+// NoPanic, as a PanicBelow, keeps Envoy from sending to unhealthy hosts, however few healthy ones there are.
+const NoPanic float64 = -1
 
 // Retry is the route's retry policy; Envoy Gateway adds the previous-hosts predicate to each.
 type Retry struct {
@@ -25,27 +31,28 @@ type Retry struct {
 	MaxBackOff  time.Duration
 }
 
-// Passive is outlier detection.
+// Passive is outlier detection, where Envoy Gateway's names differ from Envoy's in what follows its field.
 type Passive struct {
-	Consecutive5xx     uint32
+	Consecutive5xx uint32 // 0: Envoy's 5
+	// ConsecutiveGateway counts 502, 503 and 504 alone (consecutiveGatewayErrors); 0: not looked at.
+	ConsecutiveGateway uint32
+	// ConsecutiveLocal counts what Envoy itself saw fail: refused, reset, timed out. It splits them from the statuses
+	// (splitExternalLocalOriginErrors); 0: not split.
+	ConsecutiveLocal   uint32
 	Interval           time.Duration
 	BaseEjectionTime   time.Duration
 	MaxEjectionPercent uint32
-}
-
-// Active is an HTTP health check.
-type Active struct {
-	Port     uint16 // 0: the application's
-	Path     string
-	Interval time.Duration
-	Timeout  time.Duration
-	// Fresh gives each check a connection of its own.
-	Fresh bool
+	// AlwaysOne lets one host be ejected whatever MaxEjectionPercent allows (alwaysEjectOneEndpoint).
+	AlwaysOne bool
 }
 
 func (p Policy) withDefaults() Policy {
 	set(&p.ConnectTimeout, 10*time.Second)
 	set(&p.RouteTimeout, 15*time.Second)
+	if p.Active != nil {
+		a := p.Active.withDefaults()
+		p.Active = &a
+	}
 	return p
 }
 

@@ -13,8 +13,10 @@ type Result struct {
 	Pods []Pod
 	// Replayed counts requests that reached applications more than once.
 	Replayed int
-	Answers  []Answer
-	Usages   []Usage
+	// Views are the changes of what Envoys thought of hosts, where Envoy.Watch asks for them.
+	Views   []View
+	Answers []Answer
+	Usages  []Usage
 	// Calls is what a Trace counted: system calls by name.
 	Calls map[string]int
 }
@@ -51,6 +53,8 @@ type Pod struct {
 	Refused uint64
 	// Served counts requests that reached its application.
 	Served int
+	// Checks counts the health checks of Envoy that its application answered: HTTP and gRPC ones.
+	Checks int
 	// LastWords is the JSON line that lameduck left in its termination log.
 	LastWords json.RawMessage
 	// Log is lameduck's log.
@@ -98,6 +102,19 @@ type Usage struct {
 	Switches int
 	// Anonymous and File are the parts of its resident memory, in bytes.
 	Anonymous, File int64
+}
+
+// View is what an Envoy thinks of a host from a moment on.
+type View struct {
+	At    time.Duration
+	Envoy int
+	// Cluster is "backends", or "rule-0" and so on for Envoy.Rules.
+	Cluster string
+	Pod     int
+	// State is "healthy" or "removed", or what speaks against the host, in Envoy's words and joined by commas:
+	// "eds_health_status=DRAINING", "failed_active_health_check", "failed_outlier_check",
+	// "excluded_via_immediate_hc_fail", "pending_dynamic_removal" (removed, and kept for passing its checks) ...
+	State string
 }
 
 // Find returns the first mark of a container ("" for the pod) of a kind.

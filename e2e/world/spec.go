@@ -6,7 +6,10 @@
 // namespace, mount and file of the run.
 package world
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Never, as a Lag, stands for an Envoy that never hears of the deletion.
 const Never time.Duration = -1
@@ -21,6 +24,9 @@ type Spec struct {
 	Pods    int
 	App     App
 	Sidecar Sidecar
+	// Protocol is what Envoy and the applications speak, in TLS if TLS is set.
+	Protocol Protocol
+	TLS      bool
 	// PreStopSleep is the usual cure: a preStop hook on the application that sleeps.
 	PreStopSleep time.Duration
 	// Grace is the pods' terminationGracePeriodSeconds; 0 stands for 30 s.
@@ -46,6 +52,15 @@ type Spec struct {
 	// Seed makes the kubelet's delays repeatable.
 	Seed uint64
 }
+
+// Protocol is what Envoy speaks with the applications.
+type Protocol string
+
+// The protocols that Envoy speaks with the applications.
+const (
+	HTTP1 Protocol = ""
+	HTTP2 Protocol = "h2" // with prior knowledge
+)
 
 // TermBehaviour is what an application does on SIGTERM.
 type TermBehaviour string
@@ -129,6 +144,16 @@ type Envoy struct {
 	// NAT gives Envoys the node's address where pods see them.
 	NAT    bool
 	Policy Policy
+	// Rules are further route rules, each with a cluster of its own for the same pods, as Envoy Gateway makes them.
+	Rules []Rule
+	// Watch keeps how Envoy's view of each host changed (Result.Views).
+	Watch bool
+}
+
+// Rule is a route rule: requests whose path begins with Prefix, and the policy that is theirs alone.
+type Rule struct {
+	Prefix string
+	Policy Policy
 }
 
 // Stream is one kind of request, sent open-loop: each at its time, whatever became of those before.
@@ -171,6 +196,10 @@ func (s Spec) withDefaults() Spec {
 	set(&s.App.Listen, "0.0.0.0")
 	set(&s.Envoy.Count, 1)
 	s.Envoy.Policy = s.Envoy.Policy.withDefaults()
+	s.Envoy.Rules = slices.Clone(s.Envoy.Rules)
+	for i := range s.Envoy.Rules {
+		s.Envoy.Rules[i].Policy = s.Envoy.Rules[i].Policy.withDefaults()
+	}
 	if len(s.Load) == 0 {
 		s.Load = []Stream{{}}
 	}

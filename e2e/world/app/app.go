@@ -1,15 +1,12 @@
-// Package app is the application that the pods of the world run: an HTTP server with a choice of manners on SIGTERM.
+// Package app is the application that the pods of the world run: a server with a choice of manners on SIGTERM.
 package app
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"time"
 
@@ -26,9 +23,10 @@ const (
 const Stranger = "stranger"
 
 type options struct {
-	name, listen, onTerm, served string
-	serveFor                     time.Duration
-	perRequest, leaveChild       bool
+	name, listen, onTerm, served, checks string
+	cert, key                            string
+	serveFor                             time.Duration
+	perRequest, leaveChild               bool
 }
 
 // Main runs the application until a signal ends it, and returns its exit status.
@@ -39,6 +37,9 @@ func Main(args []string) int {
 	flags.StringVar(&o.listen, "listen", "0.0.0.0:8080", "address to listen on")
 	flags.StringVar(&o.onTerm, "on-term", "exit", "exit, graceful, serve, ignore")
 	flags.StringVar(&o.served, "served", "", "file that the ids of served requests are appended to")
+	flags.StringVar(&o.checks, "checks", "", "file that answered health checks are appended to, a line each")
+	flags.StringVar(&o.cert, "cert", "", "file of a certificate; TLS is spoken if it is given")
+	flags.StringVar(&o.key, "key", "", "file of the certificate's key")
 	flags.DurationVar(&o.serveFor, "serve-for", 5*time.Second, "how long `serve` goes on")
 	flags.BoolVar(&o.perRequest, "per-request", false, "close each connection after one request")
 	flags.BoolVar(&o.leaveChild, "leave-child", false, "start a child that inherits the listener")
@@ -53,16 +54,11 @@ func Main(args []string) int {
 func run(o options) error {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
-	handler, err := newHandler(o.name, o.served)
+	book, err := openBook(o.served, o.checks)
 	if err != nil {
 		return err
 	}
-	// A wildcard IPv4 address must give an AF_INET listener, as most runtimes make it; Go's "tcp" would make [::].
-	network := "tcp"
-	if host, _, err := net.SplitHostPort(o.listen); err == nil && net.ParseIP(host).To4() != nil {
-		network = "tcp4"
-	}
-	listener, err := net.Listen(network, o.listen)
+	listener, err := listen(o)
 	if err != nil {
 		return err
 	}
@@ -71,8 +67,10 @@ func run(o options) error {
 			return err
 		}
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	server.SetKeepAlivesEnabled(!o.perRequest)
+	server, listener, err := newServer(o, book, listener)
+	if err != nil {
+		return err
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	for {
@@ -87,8 +85,18 @@ func run(o options) error {
 	}
 }
 
+// listen opens the application's port. A wildcard IPv4 address must give an AF_INET listener, as most runtimes make it;
+// Go's "tcp" would make [::].
+func listen(o options) (net.Listener, error) {
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(o.listen); err == nil && net.ParseIP(host).To4() != nil {
+		network = "tcp4"
+	}
+	return net.Listen(network, o.listen)
+}
+
 // end does what the application does on SIGTERM, and tells whether it exits.
-func end(o options, server *http.Server) (bool, error) {
+func end(o options, server server) (bool, error) {
 	switch o.onTerm {
 	case "ignore":
 		return false, nil
@@ -99,57 +107,5 @@ func end(o options, server *http.Server) (bool, error) {
 		return true, server.Shutdown(context.Background())
 	default:
 		return true, nil
-	}
-}
-
-// leaveChild starts a process that holds the listener until its container is killed.
-func leaveChild(listener *net.TCPListener) error {
-	file, err := listener.File()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	child := exec.Command(self, "child")
-	child.ExtraFiles = []*os.File{file}
-	return child.Start()
-}
-
-// Child holds whatever it inherited until it is killed, deaf to SIGTERM.
-func Child() {
-	term := make(chan os.Signal, 1)
-	signal.Notify(term, unix.SIGTERM)
-	for {
-		<-term
-	}
-}
-
-// Shell is the entry process of a container whose application is not PID 1: it passes SIGTERM on, and ends when no
-// process is left in the container, or by being killed.
-func Shell(args []string) int {
-	term := make(chan os.Signal, 1)
-	signal.Notify(term, unix.SIGTERM)
-	self, err := os.Executable()
-	if err != nil {
-		return 1
-	}
-	main := exec.Command(self, args...)
-	main.Stdout, main.Stderr = os.Stdout, os.Stderr
-	if err := main.Start(); err != nil {
-		return 1
-	}
-	pid := main.Process.Pid
-	go func() {
-		for range term {
-			_ = unix.Kill(pid, unix.SIGTERM)
-		}
-	}()
-	for {
-		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
-			return 0
-		}
 	}
 }

@@ -3,31 +3,21 @@ package app
 import (
 	"fmt"
 	"net/http"
-	"os"
+	"strings"
 	"time"
 )
 
-// handler answers each request with the application's name, after the delay that the query asks for.
+// handler answers each HTTP request with the application's name, after the delay that the query asks for.
 type handler struct {
-	name   string
-	served *os.File // nil: not kept
-}
-
-func newHandler(name, served string) (*handler, error) {
-	h := &handler{name: name}
-	if served == "" {
-		return h, nil
-	}
-	file, err := os.OpenFile(served, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	h.served = file
-	return h, err
+	name string
+	book book
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Appended unbuffered, and before the answer: an application may be killed at any moment.
-	if id := r.Header.Get(ID); id != "" && h.served != nil {
-		_, _ = fmt.Fprintln(h.served, id)
+	if strings.HasPrefix(r.UserAgent(), "Envoy/HC") {
+		h.book.check(r.Proto)
 	}
+	h.book.request(r.Header.Get(ID))
 	if delay, err := time.ParseDuration(r.URL.Query().Get("delay")); err == nil {
 		select {
 		case <-time.After(delay):

@@ -25,6 +25,8 @@ type Options struct {
 	TerminationLog string
 	// Hosts is the file behind /etc/hosts.
 	Hosts string
+	// Cert and Key are the files behind /tls/tls.crt and /tls/tls.key, as a mounted Secret has them; empty: none.
+	Cert, Key string
 	// Files is the limit of open files; the zero value leaves it.
 	Files Limit
 	// NoSockDiag makes seccomp refuse sock_diag sockets.
@@ -43,6 +45,8 @@ func Main(args []string) error {
 	flags.StringVar(&o.Binary, "binary", "", "the program")
 	flags.StringVar(&o.TerminationLog, "termination-log", "", "file")
 	flags.StringVar(&o.Hosts, "hosts", "", "file")
+	flags.StringVar(&o.Cert, "cert", "", "file")
+	flags.StringVar(&o.Key, "key", "", "file")
 	flags.Uint64Var(&o.Files.Soft, "files", 0, "soft limit of open files; 0: as it is")
 	flags.Uint64Var(&o.Files.Hard, "files-hard", 0, "hard limit")
 	flags.BoolVar(&o.NoSockDiag, "no-sock-diag", false, "refuse sock_diag sockets")
@@ -66,6 +70,7 @@ func Main(args []string) error {
 func (o Options) Args(program ...string) []string {
 	return append([]string{
 		"-root", o.Root, "-binary", o.Binary, "-termination-log", o.TerminationLog, "-hosts", o.Hosts,
+		"-cert", o.Cert, "-key", o.Key,
 		"-files", strconv.FormatUint(o.Files.Soft, 10), "-files-hard", strconv.FormatUint(o.Files.Hard, 10),
 		"-no-sock-diag=" + strconv.FormatBool(o.NoSockDiag), "--",
 	}, program...)

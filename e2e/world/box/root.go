@@ -16,9 +16,13 @@ func (o Options) enter() error {
 	if err := unix.Mount("tmpfs", o.Root, "tmpfs", unix.MS_NOSUID, "size=64k,mode=755"); err != nil {
 		return fmt.Errorf("mount root: %w", err)
 	}
-	for inside, outside := range map[string]string{
+	files := map[string]string{
 		"lameduck": o.Binary, "etc/hosts": o.Hosts, "dev/termination-log": o.TerminationLog, "dev/null": "/dev/null",
-	} {
+	}
+	if o.Cert != "" {
+		files["tls/tls.crt"], files["tls/tls.key"] = o.Cert, o.Key
+	}
+	for inside, outside := range files {
 		if err := bindFile(outside, filepath.Join(o.Root, inside)); err != nil {
 			return err
 		}

@@ -1,9 +1,7 @@
 package node
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -56,10 +54,10 @@ func (c *controlPlane) publish() error {
 func (n *node) startEnvoys() error {
 	for i := range n.spec.Envoy.Count {
 		config := proxy.Config{
-			Address: envoyAddress(i).family(n.spec.IPv6), Policy: n.spec.Envoy.Policy,
-			Dir: filepath.Join(n.dir, fmt.Sprintf("envoy-%d", i)),
+			Address: envoyAddress(i).family(n.spec.IPv6), Policy: n.spec.Envoy.Policy, Rules: n.spec.Envoy.Rules,
+			Protocol: n.spec.Protocol, CA: n.certificate.cert, Dir: filepath.Join(n.dir, fmt.Sprintf("envoy-%d", i)),
 		}
-		if err := os.MkdirAll(filepath.Dir(config.Endpoints()), 0o755); err != nil {
+		if err := os.MkdirAll(config.EndpointsDir(), 0o755); err != nil {
 			return err
 		}
 		n.proxies = append(n.proxies, config)
@@ -135,10 +133,7 @@ func (n *node) startEnvoy(i int) error {
 
 // waitReady waits until an Envoy has initialized its clusters, which is when it has read the endpoints.
 func waitReady(admin string, ended <-chan struct{}) error {
-	dialer := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", admin)
-	}
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DialContext: dialer, DisableKeepAlives: true}}
+	client := adminClient(admin)
 	return poll(30*time.Second, func() error {
 		select {
 		case <-ended:

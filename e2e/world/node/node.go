@@ -2,6 +2,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type node struct {
 	proxies []proxy.Config
 	logs    map[string]string // Envoy's logs by its name
 
+	certificate certificate
 	clientPlace *namespace
 
 	mu      sync.Mutex
@@ -77,6 +79,9 @@ func run(order world.Order) (world.Result, error) {
 		return world.Result{}, err
 	}
 	if err := n.net.translate(n.spec); err != nil {
+		return world.Result{}, err
+	}
+	if n.certificate, err = n.newCertificate(); err != nil {
 		return world.Result{}, err
 	}
 	if err := n.startPods(); err != nil {
@@ -132,6 +137,9 @@ func (n *node) play() (world.Result, error) {
 			n.probe(p)
 		}
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n.watchViews(ctx)
 	for _, e := range n.spec.Events {
 		n.events.Go(func() {
 			<-time.After(time.Until(start.Add(e.At)))

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -66,9 +67,12 @@ func (n *node) appContainer(p *pod) *container {
 	a := n.spec.App
 	c := &container{name: appName, log: filepath.Join(p.dir, "app.log"), args: []string{
 		"app", "-name", p.name, "-listen", a.Listen + ":" + strconv.Itoa(world.AppPort), "-served", p.servedFile(),
-		"-on-term", string(a.OnTerm), "-serve-for", a.ServeFor.String(),
+		"-checks", p.checksFile(), "-on-term", string(a.OnTerm), "-serve-for", a.ServeFor.String(),
 		"-per-request=" + strconv.FormatBool(a.PerRequest), "-leave-child=" + strconv.FormatBool(a.LeaveChild),
 	}}
+	if n.spec.TLS {
+		c.args = append(c.args, "-cert", n.certificate.cert, "-key", n.certificate.key)
+	}
 	if a.LeaveChild {
 		c.args = append([]string{"shell"}, c.args...)
 	}
@@ -92,6 +96,7 @@ func (n *node) sidecarContainer(p *pod) (*container, error) {
 		return nil, err
 	}
 	walls.Files, walls.NoSockDiag = box.Limit(s.Files), s.NoSockDiag
+	walls.Cert, walls.Key = n.certificate.cert, n.certificate.key
 	c := &container{
 		name: sidecarName, box: walls, log: filepath.Join(p.dir, "lameduck.log"),
 		args: append([]string{"run", "--grace-period", n.spec.Grace.String()}, s.Args...),
@@ -177,6 +182,14 @@ func (p *pod) servedFile() string { return filepath.Join(p.dir, "served") }
 func (p *pod) served() []string {
 	content, _ := os.ReadFile(p.servedFile())
 	return strings.Fields(string(content))
+}
+
+func (p *pod) checksFile() string { return filepath.Join(p.dir, "checks") }
+
+// checks is how many health checks the application answered.
+func (p *pod) checks() int {
+	content, _ := os.ReadFile(p.checksFile())
+	return bytes.Count(content, []byte("\n"))
 }
 
 // between is a random duration in [low, high).

@@ -61,7 +61,7 @@ func (n *node) explain(failures []world.Failure) error {
 }
 
 func (n *node) podResult(p *pod, served int, start time.Time) world.Pod {
-	out := world.Pod{Name: p.name, Address: n.podIP(p), Served: served, Refused: p.resets}
+	out := world.Pod{Name: p.name, Address: n.podIP(p), Served: served, Checks: p.checks(), Refused: p.resets}
 	for _, m := range p.all() {
 		out.Marks = append(out.Marks, world.Mark{At: m.at.Sub(start), Container: m.container, What: m.what, Detail: m.detail})
 	}

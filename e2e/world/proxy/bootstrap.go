@@ -22,9 +22,14 @@ const typePrefix = "type.googleapis.com/envoy."
 // Config is one Envoy's.
 type Config struct {
 	Address netip.Addr
-	// Dir holds its files: eds.json, access.log, and the socket of its admin interface.
+	// Dir holds its files: the lists of endpoints, access.log, and the socket of its admin interface.
 	Dir    string
 	Policy world.Policy
+	// Rules are further route rules.
+	Rules    []world.Rule
+	Protocol world.Protocol
+	// CA is the file of the authority whose certificates the applications have; empty: no TLS.
+	CA string
 }
 
 // Admin is the path of the admin interface's unix socket.
@@ -33,17 +38,18 @@ func (c Config) Admin() string { return filepath.Join(c.Dir, "admin.sock") }
 // AccessLog is the path of the access log.
 func (c Config) AccessLog() string { return filepath.Join(c.Dir, "access.log") }
 
-// Endpoints is the path of the endpoints' file, which Envoy reads anew whenever a file is moved into its folder.
-func (c Config) Endpoints() string { return filepath.Join(c.Dir, "eds", "eds.json") }
-
 // Bootstrap returns the static configuration as JSON.
 func (c Config) Bootstrap() ([]byte, error) {
+	var clusters []object
+	for _, r := range c.rules() {
+		clusters = append(clusters, c.cluster(r))
+	}
 	return json.MarshalIndent(object{
 		"node":  object{"id": "world", "cluster": "world"},
 		"admin": object{"address": object{"pipe": object{"path": c.Admin()}}},
 		"static_resources": object{
 			"listeners": []object{c.listener()},
-			"clusters":  []object{c.cluster()},
+			"clusters":  clusters,
 		},
 	}, "", " ")
 }
@@ -70,14 +76,15 @@ func (c Config) listener() object {
 }
 
 func (c Config) virtualHost() object {
-	action := object{"cluster": cluster, "timeout": seconds(c.Policy.RouteTimeout)}
-	if c.Policy.Retry != nil {
-		action["retry_policy"] = retry(*c.Policy.Retry)
+	var routes []object
+	for _, r := range c.rules() {
+		action := object{"cluster": r.cluster, "timeout": seconds(max(r.policy.RouteTimeout, 0))}
+		if r.policy.Retry != nil {
+			action["retry_policy"] = retry(*r.policy.Retry)
+		}
+		routes = append(routes, object{"match": object{"prefix": r.prefix}, "route": action})
 	}
-	return object{
-		"name": "all", "domains": []string{"*"},
-		"routes": []object{{"match": object{"prefix": "/"}, "route": action}},
-	}
+	return object{"name": "all", "domains": []string{"*"}, "routes": routes}
 }
 
 // retry is Envoy Gateway's translation: it adds the previous-hosts predicate to each retry policy.

@@ -1,60 +1,63 @@
 package proxy
 
-import (
-	"path/filepath"
+import "lameduck/e2e/world"
 
-	"lameduck/e2e/world"
-)
-
-const cluster = "backends"
-
-// cluster is what Envoy Gateway makes of a route rule with Policy: LEAST_REQUEST, a buffer of 32 KiB, 1,024 retries,
+// cluster is what Envoy Gateway makes of a route rule with its policy: LEAST_REQUEST, a buffer of 32 KiB, 1,024 retries,
 // ignore_health_on_host_removal (≥ 1.5); health checks and outlier detection only where a policy asks for them.
-func (c Config) cluster() object {
+func (c Config) cluster(r rule) object {
+	lb := object{"locality_weighted_lb_config": object{}}
+	if r.policy.PanicBelow != 0 {
+		lb["healthy_panic_threshold"] = object{"value": max(r.policy.PanicBelow, 0)}
+	}
 	o := object{
-		"name":            cluster,
+		"name":            r.cluster,
 		"type":            "EDS",
-		"connect_timeout": seconds(c.Policy.ConnectTimeout),
+		"connect_timeout": seconds(r.policy.ConnectTimeout),
 		"lb_policy":       "LEAST_REQUEST",
 		"eds_cluster_config": object{"eds_config": object{
 			"resource_api_version": "V3",
 			"path_config_source": object{
-				"path":              c.Endpoints(),
-				"watched_directory": object{"path": filepath.Dir(c.Endpoints())},
+				"path":              c.endpoints(r.cluster),
+				"watched_directory": object{"path": c.EndpointsDir()},
 			},
 		}},
 		"circuit_breakers":                  object{"thresholds": []object{{"max_retries": 1024}}},
 		"per_connection_buffer_limit_bytes": 32768,
-		"common_lb_config":                  object{"locality_weighted_lb_config": object{}},
-		"ignore_health_on_host_removal":     !c.Policy.KeepRemoved,
+		"common_lb_config":                  lb,
+		"ignore_health_on_host_removal":     !r.policy.KeepRemoved,
 	}
-	if p := c.Policy.Passive; p != nil {
+	if p := r.policy.Passive; p != nil {
 		o["outlier_detection"] = passive(*p)
 	}
-	if a := c.Policy.Active; a != nil {
+	if a := r.policy.Active; a != nil {
 		o["health_checks"] = []object{active(*a)}
 	}
+	c.speak(o)
 	return o
 }
 
-func passive(p world.Passive) object {
-	return object{
-		"consecutive_5xx":      p.Consecutive5xx,
-		"interval":             seconds(p.Interval),
-		"base_ejection_time":   seconds(p.BaseEjectionTime),
-		"max_ejection_percent": p.MaxEjectionPercent,
+// speak gives a cluster its protocol.
+func (c Config) speak(cluster object) {
+	if c.Protocol == world.HTTP2 {
+		cluster["typed_extension_protocol_options"] = object{
+			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": object{
+				"@type":                typePrefix + "extensions.upstreams.http.v3.HttpProtocolOptions",
+				"explicit_http_config": object{"http2_protocol_options": object{}},
+			},
+		}
 	}
-}
-
-func active(a world.Active) object {
-	return object{
-		"interval": seconds(a.Interval),
-		// Before a host has had traffic Envoy checks it each no_traffic_interval, 60 s by default.
-		"no_traffic_interval": seconds(a.Interval),
-		"timeout":             seconds(a.Timeout),
-		"unhealthy_threshold": 3,
-		"healthy_threshold":   1,
-		"reuse_connection":    !a.Fresh,
-		"http_health_check":   object{"host": "*", "path": a.Path},
+	if c.CA == "" {
+		return
+	}
+	tls := object{"validation_context": object{"trusted_ca": object{"filename": c.CA}}}
+	if c.Protocol == world.HTTP2 {
+		tls["alpn_protocols"] = []string{"h2"}
+	}
+	cluster["transport_socket"] = object{
+		"name": "envoy.transport_sockets.tls",
+		"typed_config": object{
+			"@type":              typePrefix + "extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+			"common_tls_context": tls,
+		},
 	}
 }
