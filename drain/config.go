@@ -75,6 +75,11 @@ func (c Config) appPort(port uint16) bool {
 	return len(c.Ports) == 0 || slices.Contains(c.Ports, port)
 }
 
+// lists tells whether an address is one of those that have to be told.
+func (c Config) lists(a netip.Addr) bool {
+	return c.listed() && slices.ContainsFunc(c.Envoy, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
 // listed tells whether every source is known by its address: told can then be complete.
 func (c Config) listed() bool {
 	for _, p := range c.Envoy {

@@ -63,7 +63,7 @@ type Drain struct {
 	logger   *slog.Logger
 	inbox    chan Event          // rare: triggers, takeovers, degradations
 	heard    chan sockdiag.Event // destroy events
-	checks   chan Checked        // may be dropped when full
+	checks   chan Event          // of health checks; these may be dropped when full
 	asks     chan func()         // run by the owner between two events
 	started  chan struct{}       // closed at the trigger
 	released chan struct{}       // closed at the hold's release
@@ -96,7 +96,7 @@ func New(o Options) *Drain {
 		logger:   o.Logger,
 		inbox:    make(chan Event, 64),
 		heard:    make(chan sockdiag.Event, 256),
-		checks:   make(chan Checked, 256),
+		checks:   make(chan Event, 256),
 		asks:     make(chan func()),
 		started:  make(chan struct{}),
 		released: make(chan struct{}),

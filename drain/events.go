@@ -49,9 +49,12 @@ type (
 	// Checked: a health check was answered, on the health port or on a taken one.
 	Checked struct {
 		Source netip.Addr
+		Port   uint16 // the source's: names the connection
 		Failed bool
 		Taken  bool // on a taken port
 	}
+	// CheckerLeft: a connection on which the health port was asked is about to close.
+	CheckerLeft struct{ Source netip.AddrPort }
 	// Degraded: something that lameduck needs cannot be had.
 	Degraded struct {
 		Text string
@@ -81,6 +84,7 @@ func (Lost) event()         {}
 func (Took) event()         {}
 func (Gave) event()         {}
 func (Checked) event()      {}
+func (CheckerLeft) event()  {}
 func (Degraded) event()     {}
 func (Tick) event()         {}
 

@@ -91,6 +91,8 @@ func (m *Machine) Next(now time.Time, event Event) []Effect {
 		m.counted(now, e)
 	case Checked:
 		m.checked(now, e)
+	case CheckerLeft:
+		m.checkerLeft(e.Source)
 	case Degraded:
 		if e.Blind && !m.deaf {
 			m.deaf = true
@@ -112,7 +114,7 @@ func (m *Machine) Next(now time.Time, event Event) []Effect {
 // settles tells whether an event may lead to a conclusion. The others only postpone one, and may come by the thousand.
 func settles(event Event) bool {
 	switch event.(type) {
-	case Ended, Counted, Lost, Checked, Listening, ListenerDied:
+	case Ended, Counted, Lost, Checked, CheckerLeft, Listening, ListenerDied:
 		return false
 	}
 	return true
@@ -223,18 +225,6 @@ func (m *Machine) counted(now time.Time, e Counted) {
 		}
 	}
 	m.refusedAt = max(m.refusedAt, e.Refused) // two files, read one after the other: the sum may step back
-}
-
-func (m *Machine) checked(now time.Time, e Checked) {
-	a := e.Source.Unmap()
-	if m.phase == Serving && m.ledger.sources[a] == nil && len(m.ledger.sources) >= maxCheckers {
-		return
-	}
-	s := m.ledger.source(a)
-	s.checksHere = s.checksHere || !e.Taken
-	if e.Failed && m.phase != Serving && s.told.IsZero() {
-		s.told = now
-	}
 }
 
 // sampled takes a dump.

@@ -102,16 +102,6 @@ func TestWithoutDestroyEventsHoldIsABoundedSleep(t *testing.T) {
 	w.wantReleased(25*time.Second, half)
 }
 
-func TestToldAndSilentIsQuietAtOnce(t *testing.T) {
-	w := newWorld(t, Config{Envoy: []netip.Prefix{netip.PrefixFrom(envoy, 32)}, Min: 10 * time.Second, TrustChecks: true})
-	w.trigger()
-	w.run(half)
-	w.once(envoy, 300)
-	w.next(Checked{Source: envoy, Failed: true})
-	w.run(20 * time.Second)
-	w.wantReleased(1500*time.Millisecond, half)
-}
-
 func TestQuietIsNeverConcludedFromAnOldSample(t *testing.T) {
 	w := newWorld(t, Config{})
 	w.trigger()

@@ -116,22 +116,6 @@ func (m *Machine) quietReason() string {
 	return ReasonQuiet
 }
 
-// toldAt is when every listed source has been told and silent for long enough.
-func (m *Machine) toldAt(last time.Time) (time.Time, bool) {
-	if !m.config.TrustChecks || !m.config.listed() {
-		return time.Time{}, false
-	}
-	at := last
-	for _, p := range m.config.Envoy {
-		s := m.ledger.sources[p.Addr().Unmap()]
-		if s == nil || s.told.IsZero() {
-			return time.Time{}, false
-		}
-		at = later(at, s.told)
-	}
-	return at.Add(toldSilence), true
-}
-
 // Stale tells whether the last sample may no longer be true: it is older than the last segment received, or shows what
 // time alone changes: an answer being sent, an accept queue, sock_diag's refusal.
 func (m *Machine) Stale() bool {
@@ -173,7 +157,7 @@ func (m *Machine) waitsFor(now time.Time) string {
 	case m.owed > 0:
 		return fmt.Sprintf("the answers that are owed on %d connections, until its deadline in %s", m.owed, left(m.holdEnd()))
 	case ok && now.Before(at):
-		return "silence: " + m.silence(now) + ", quiet in " + left(at)
+		return "silence: " + m.silence(now) + ", quiet in " + left(at) + m.notTold(now)
 	case m.terminated.IsZero():
 		return "SIGTERM"
 	}

@@ -55,9 +55,8 @@ type source struct {
 	connections uint64
 	messages    uint64
 	owed        int
-	checksHere  bool      // asks the health port
-	told        time.Time // zero until a failing check has been answered since the trigger
-	tokens      map[uint16]*bucket
+	checks
+	tokens map[uint16]*bucket
 }
 
 // bucket meters what may be probes of one port.
@@ -119,7 +118,7 @@ func (s *source) evict() {
 
 // discounts tells whether a train of this class is known to be no traffic.
 func (s *source) discounts(k class, since time.Duration) bool {
-	return since >= trainLimit || s.checksHere || !s.plain.IsZero() || k.small || s.otherTraffic(k)
+	return since >= trainLimit || s.here || !s.plain.IsZero() || k.small || s.otherTraffic(k)
 }
 
 // otherTraffic tells whether a source showed traffic beside a train: messages that came at no even spacing.

@@ -59,9 +59,21 @@ type Source struct {
 	Ignored string `json:"ignored,omitempty"`
 	// Remark says why its traffic counts, where that is not plain.
 	Remark string `json:"remark,omitempty"`
-	// Told is true once it has received a failing health check since the trigger.
-	Told bool `json:"told"`
+	// LastCheckSeconds is how long ago its last health check was answered, LastAnswer how; empty where there was none.
+	LastCheckSeconds float64 `json:"last_check_seconds,omitempty"`
+	LastAnswer       string  `json:"last_answer,omitempty"`
+	// Told is true once every checker of it that is known has been failed since the trigger; ToldSeconds is how long ago.
+	Told        bool    `json:"told"`
+	ToldSeconds float64 `json:"told_seconds,omitempty"`
+	// Untold counts the checkers of it that have not been failed yet: connections on which it asked the health port.
+	Untold int `json:"untold_checkers,omitempty"`
 }
+
+// What a health check was answered.
+const (
+	AnswerWell   = "well"
+	AnswerFailed = "failed"
+)
 
 // Relay counts what the takeover did.
 type Relay struct {

@@ -50,13 +50,22 @@ func (d *Drain) Took(e takeover.Event) {
 	case takeover.Released:
 		d.post(Gave{e.Listener})
 	case takeover.CheckFailed:
-		d.check(Checked{Source: e.Remote.Addr(), Failed: true, Taken: true})
+		d.check(Checked{Source: e.Remote.Addr(), Port: e.Remote.Port(), Failed: true, Taken: true})
 	}
 }
 
 // Checked hears of each health check that was answered on the health port.
-func (d *Drain) Checked(source netip.Addr, failed bool) {
-	d.check(Checked{Source: source, Failed: failed})
+func (d *Drain) Checked(source netip.AddrPort, failed bool) {
+	d.check(Checked{Source: source.Addr(), Port: source.Port(), Failed: failed})
+}
+
+// CheckerLeft hears that a connection on which the health port was asked is about to close. It waits for its turn: were it
+// dropped, that checker would be waited for in vain.
+func (d *Drain) CheckerLeft(source netip.AddrPort) {
+	select {
+	case d.checks <- CheckerLeft{source}:
+	case <-d.done:
+	}
 }
 
 // check drops what comes faster than the owner takes it: the next check says the same.
@@ -69,6 +78,9 @@ func (d *Drain) check(c Checked) {
 
 // Draining tells whether health checks have to fail: from the trigger on, but not in observe-only.
 func (d *Drain) Draining() bool { return d.begun() && !d.options.Config.ObserveOnly }
+
+// Begun is closed at the trigger.
+func (d *Drain) Begun() <-chan struct{} { return d.started }
 
 // begun tells whether the drain has begun.
 func (d *Drain) begun() bool {

@@ -185,7 +185,8 @@ func (p *port) status() Port {
 }
 
 func (m *Machine) sourceStatus(now time.Time, s *source, last time.Time) Source {
-	row := Source{Address: s.addr, Connections: s.connections, Messages: s.messages, Owed: s.owed, Told: !s.told.IsZero()}
+	row := Source{Address: s.addr, Connections: s.connections, Messages: s.messages, Owed: s.owed}
+	s.enterChecks(now, &row)
 	if !last.IsZero() {
 		row.LastActivitySeconds = seconds(now.Sub(last))
 	}

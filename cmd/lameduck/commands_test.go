@@ -58,7 +58,10 @@ func sampleStatus() drain.Status {
 		Holds: 2, Released: "", Owed: 1, Connections: 12, Refused: 3, Terminated: true,
 		Ports: []drain.Port{{Address: "0.0.0.0:8080", State: "listening"}},
 		Sources: []drain.Source{
-			{Address: netip.MustParseAddr("10.0.0.7"), LastActivitySeconds: 2.1, Connections: 4, Messages: 44, Owed: 1, Told: true},
+			{Address: netip.MustParseAddr("10.0.0.7"), LastActivitySeconds: 2.1, Connections: 4, Messages: 44, Owed: 1,
+				LastCheckSeconds: 0.4, LastAnswer: drain.AnswerFailed, Told: true, ToldSeconds: 7.31},
+			{Address: netip.MustParseAddr("10.0.0.8"), LastActivitySeconds: 0.1, Connections: 1, Messages: 3,
+				LastCheckSeconds: 0.9, LastAnswer: drain.AnswerWell, Untold: 2},
 			{Address: netip.MustParseAddr("10.0.0.1"), LastActivitySeconds: 0.5, Connections: 8, Messages: 8, Ignored: "looks like the kubelet"},
 		},
 		Relay:    drain.Relay{Relayed: 7, Open: 1, PeersKnown: 2, PeersAnswer: 1},
@@ -84,9 +87,10 @@ degraded       the control socket is taken
 PORT          STATE
 0.0.0.0:8080  listening
 
-SOURCE    LAST ACTIVITY  NEW CONNECTIONS  MESSAGES  OWED  TOLD  REMARK
-10.0.0.7  2.1s ago       4                44        1     yes   –
-10.0.0.1  0.5s ago       8                8         0     no    looks like the kubelet
+SOURCE    LAST ACTIVITY  NEW CONNECTIONS  MESSAGES  OWED  LAST CHECK        TOLD        REMARK
+10.0.0.7  2.1s ago       4                44        1     0.4s ago: failed  7.3s ago    –
+10.0.0.8  0.1s ago       1                3         0     0.9s ago: well    no: 2 left  –
+10.0.0.1  0.5s ago       8                8         0     –                 no          looks like the kubelet
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)

@@ -105,12 +105,29 @@ func writeLedger(w io.Writer, sources []drain.Source) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nSOURCE\tLAST ACTIVITY\tNEW CONNECTIONS\tMESSAGES\tOWED\tTOLD\tREMARK")
+	fmt.Fprintln(t, "\nSOURCE\tLAST ACTIVITY\tNEW CONNECTIONS\tMESSAGES\tOWED\tLAST CHECK\tTOLD\tREMARK")
 	for _, s := range sources {
-		fmt.Fprintf(t, "%s\t%s ago\t%d\t%d\t%d\t%s\t%s\n", s.Address, seconds(s.LastActivitySeconds), s.Connections,
-			s.Messages, s.Owed, map[bool]string{true: "yes", false: "no"}[s.Told], dash(cmp.Or(s.Ignored, s.Remark)))
+		fmt.Fprintf(t, "%s\t%s ago\t%d\t%d\t%d\t%s\t%s\t%s\n", s.Address, seconds(s.LastActivitySeconds), s.Connections,
+			s.Messages, s.Owed, lastCheck(s), told(s), dash(cmp.Or(s.Ignored, s.Remark)))
 	}
 	return t.Flush()
+}
+
+func lastCheck(s drain.Source) string {
+	if s.LastAnswer == "" {
+		return "–"
+	}
+	return seconds(s.LastCheckSeconds) + " ago: " + s.LastAnswer
+}
+
+func told(s drain.Source) string {
+	switch {
+	case s.Told:
+		return seconds(s.ToldSeconds) + " ago"
+	case s.Untold > 0:
+		return fmt.Sprintf("no: %d left", s.Untold)
+	}
+	return "no"
 }
 
 // seconds writes a time with a tenth of a second.

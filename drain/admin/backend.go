@@ -20,6 +20,10 @@ type Backend interface {
 	Draining() bool
 	// AppHealth tells, while serving, whether the application is well: nil, or why not.
 	AppHealth(ctx context.Context) error
+	// Begun is closed at the trigger.
+	Begun() <-chan struct{}
 	// Checked hears of each health check that was answered on the admin address.
-	Checked(source netip.Addr, failed bool)
+	Checked(source netip.AddrPort, failed bool)
+	// CheckerLeft hears that a connection which Checked has named is about to close.
+	CheckerLeft(source netip.AddrPort)
 }

@@ -1,7 +1,7 @@
 // Package admin is what a sidecar shows to the world: the admin paths over HTTP, and the control socket.
 //
 // Over HTTP one can only read and wait. Anybody who reaches the pod can send a request, so no request starts, stops or
-// steers a drain: the paths answer GET alone, and they read nothing from a request but its path.
+// steers a drain: the paths answer GET alone, and they read nothing of a request but its path.
 //
 //	/healthz  200, or 503 with the reason; from the trigger on 503 with x-envoy-immediate-health-check-fail
 //	/livez    200, for the whole drain
@@ -10,6 +10,14 @@
 //	/metrics  the same for Prometheus
 //
 // HEAD is refused like every other method: no caller of these paths needs it, and one rule is easier to trust than two.
+// The one exception is grpc.health.v1.Health over HTTP/2, since gRPC is POST: its Check, Watch and List read nothing at all.
+//
+//	Check  SERVING where /healthz answers 200, else NOT_SERVING, with the header from the trigger on; for every name
+//	Watch  the same at once, at the trigger, and where another check finds the application well or unwell
+//	List   the same, for the empty name
+//
+// A check's connection is known to the drain by its port until it closes. So it knows when every checker of a source has
+// been told, as far as they have checked before.
 //
 // The control socket @lameduck is an abstract unix socket. Such a name belongs to a network namespace, so the containers
 // of the pod reach it, while other pods and HTTP requests cannot. It takes one line, "drain", "hold" or "status", and

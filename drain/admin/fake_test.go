@@ -28,14 +28,16 @@ type fake struct {
 	slow     func() // runs inside AppHealth
 	triggers []string
 	checks   []check
+	left     []netip.AddrPort
 	waiting  int
 
 	released chan struct{}
 	changed  chan struct{} // closed at a change
+	begun    chan struct{} // closed by begin
 }
 
 type check struct {
-	source netip.Addr
+	source netip.AddrPort
 	failed bool
 }
 
@@ -44,6 +46,7 @@ func newFake() *fake {
 		status:   drain.Status{Phase: drain.Serving},
 		released: make(chan struct{}),
 		changed:  make(chan struct{}),
+		begun:    make(chan struct{}),
 	}
 }
 
@@ -112,8 +115,20 @@ func (f *fake) AppHealth(context.Context) error {
 	return f.unwell
 }
 
-func (f *fake) Checked(source netip.Addr, failed bool) {
+func (f *fake) Begun() <-chan struct{} { return f.begun }
+
+// begin is the trigger.
+func (f *fake) begin() {
+	f.set(func(f *fake) { f.draining = true })
+	close(f.begun)
+}
+
+func (f *fake) Checked(source netip.AddrPort, failed bool) {
 	f.set(func(f *fake) { f.checks = append(f.checks, check{source, failed}) })
+}
+
+func (f *fake) CheckerLeft(source netip.AddrPort) {
+	f.set(func(f *fake) { f.left = append(f.left, source) })
 }
 
 // set changes the fake and wakes those who await a change.

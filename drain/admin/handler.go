@@ -1,27 +1,33 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
 )
 
-// handler answers the admin paths. It reads nothing of a request but its method and its path.
+// handler answers the admin paths and gRPC's calls. It reads nothing of a request but its method, its path and its type.
 type handler struct {
 	backend Backend
 	version string
-	failed  atomic.Uint64 // health checks answered with 503
+	checks  atomic.Uint64 // health checks answered
+	failed  atomic.Uint64 // those of them that failed
+	news    news
+	watches chan struct{} // a place for each call of Watch
 }
 
-// ServeHTTP answers GET on the five paths. A body is never read, and its connection is closed.
+// ServeHTTP answers GET on the five paths, and gRPC's calls. The body of a GET is never read, and its connection is closed.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if conn := connOf(r); r.ContentLength != 0 || conn != nil && conn.limiter.crowded() {
+	calls := isCall(r)
+	if conn := connOf(r); r.ContentLength != 0 && !calls || conn != nil && conn.limiter.crowded() {
 		w.Header().Set("Connection", "close")
+	}
+	if calls {
+		h.call(w, r)
+		return
 	}
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
@@ -39,45 +45,21 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.status(w)
 	case "/metrics":
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		write(w, http.StatusOK, exposition(h.backend.Status(), h.failed.Load(), h.version))
+		write(w, http.StatusOK, exposition(h.backend.Status(), h.checks.Load(), h.failed.Load(), h.version))
 	default:
 		answer(w, http.StatusNotFound, "known paths: /healthz /livez /hold /status /metrics")
 	}
 }
 
 func (h *handler) healthz(w http.ResponseWriter, r *http.Request) {
-	failed := true
-	switch reason := h.unwell(r.Context()); {
-	case h.backend.Draining(): // asked last, since asking the application takes a while
-		// Envoy fails the host at once on this header, without counting to its threshold (health_check filter).
-		w.Header().Set("X-Envoy-Immediate-Health-Check-Fail", "1")
-		answer(w, http.StatusServiceUnavailable, "draining")
-	case reason != nil:
-		answer(w, http.StatusServiceUnavailable, reason.Error())
-	default:
-		failed = false
-		answer(w, http.StatusOK, "serving")
+	v := h.judge(r.Context())
+	v.failAtOnce(w.Header())
+	code := http.StatusOK
+	if !v.well {
+		code = http.StatusServiceUnavailable
 	}
-	if failed {
-		h.failed.Add(1)
-	}
-	// A source counts as told only when the answer has left.
-	if http.NewResponseController(w).Flush() != nil {
-		return
-	}
-	if source, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		h.backend.Checked(source.Addr().Unmap(), failed)
-	}
-}
-
-// unwell asks for the application's health, but not during a drain: there the answer is known.
-func (h *handler) unwell(ctx context.Context) error {
-	if h.backend.Draining() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, appHealthTimeout)
-	defer cancel()
-	return h.backend.AppHealth(ctx)
+	answer(w, code, v.reason)
+	h.answered(w, r, v)
 }
 
 // hold waits. Its answer is 200 also when the server ends first: the kubelet takes anything else for a failed hook.

@@ -67,8 +67,10 @@ type limited struct {
 	net.Conn
 	limiter *limiter
 
-	mu   sync.Mutex
-	slot chan struct{} // what it occupies; nil once it is closed
+	mu     sync.Mutex
+	slot   chan struct{} // what it occupies; nil once it is closed
+	left   func()        // called at the close
+	closed bool
 }
 
 // hold moves the connection from the places to the holds, where there is room. It stays a hold until it is closed,
@@ -87,8 +89,29 @@ func (c *limited) hold() {
 	}
 }
 
+// whenClosed has f called once when the connection is closed, before its port can be another connection's; at once if
+// it has been closed. What was said before stands.
+func (c *limited) whenClosed(f func()) {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed && c.left == nil {
+		c.left = f
+	}
+	c.mu.Unlock()
+	if closed {
+		f()
+	}
+}
+
 // Close closes the connection and leaves its place, once.
 func (c *limited) Close() error {
+	c.mu.Lock()
+	left := c.left
+	c.left, c.closed = nil, true
+	c.mu.Unlock()
+	if left != nil {
+		left()
+	}
 	err := c.Conn.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,10 @@ func series(change map[string]string) map[string]string {
 		`lameduck_owed_connections`:           "0",
 		`lameduck_propagation_lag_seconds`:    "0",
 		`lameduck_refused_total`:              "0",
+		`lameduck_health_checks_total`:        "0",
 		`lameduck_health_checks_failed_total`: "0",
+		`lameduck_sources_checking`:           "0",
+		`lameduck_sources_told`:               "0",
 		`lameduck_relayed_total`:              "0",
 		`lameduck_relay_open`:                 "0",
 		`lameduck_relay_failed_total`:         "0",
@@ -42,11 +45,15 @@ func TestMetricsAreTheWholeSeriesMap(t *testing.T) {
 		status drain.Status
 		want   map[string]string
 	}{
-		{"serving", drain.Status{Phase: drain.Serving}, series(map[string]string{`lameduck_phase{phase="serving"}`: "1"})},
+		{"serving", drain.Status{Phase: drain.Serving}, series(map[string]string{
+			`lameduck_phase{phase="serving"}`: "1",
+			`lameduck_health_checks_total`:    "1",
+		})},
 		{"covering", drain.Status{
 			Phase: drain.Covering, Holds: 2, Connections: 12, Owed: 3, LagSeconds: 1.25, Refused: 1 << 40,
 			Relay:    drain.Relay{Relayed: 7, Open: 4, Failed: 1, Looped: 2, Checks: 5, PeersKnown: 3, PeersAnswer: 2},
 			Degraded: []string{"a", "b"},
+			Sources:  []drain.Source{{LastAnswer: drain.AnswerFailed, Told: true}, {LastAnswer: drain.AnswerWell}, {}},
 		}, series(map[string]string{
 			`lameduck_phase{phase="covering"}`:    "1",
 			`lameduck_holds`:                      "2",
@@ -54,6 +61,9 @@ func TestMetricsAreTheWholeSeriesMap(t *testing.T) {
 			`lameduck_owed_connections`:           "3",
 			`lameduck_propagation_lag_seconds`:    "1.25",
 			`lameduck_refused_total`:              "1.099511627776e+12",
+			`lameduck_sources_checking`:           "2",
+			`lameduck_sources_told`:               "1",
+			`lameduck_health_checks_total`:        "6",
 			`lameduck_health_checks_failed_total`: "6", // 5 on a taken port, 1 on the admin address
 			`lameduck_relayed_total`:              "7",
 			`lameduck_relay_open`:                 "4",

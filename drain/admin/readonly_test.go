@@ -40,31 +40,46 @@ func TestNoHTTPRequestChangesAnything(t *testing.T) {
 	unchanged(t, backend)
 }
 
-// The same over HTTP/2, where method and path are free-form header fields.
+// The same over HTTP/2, where method and path are free-form header fields. gRPC's calls are POST and are answered; they
+// change nothing.
 func TestNoHTTP2RequestChangesAnything(t *testing.T) {
 	backend := newFake()
 	close(backend.released)
 	base, stop := serve(t, backend, nil)
 	c := client(t, true)
-	answered := 0
+	answered, called := 0, 0
 	for _, method := range methods() {
 		for _, path := range paths() {
-			request, err := http.NewRequestWithContext(t.Context(), method, base, strings.NewReader("drain\n"))
-			if err != nil {
-				continue // a method that no client of Go's sends
-			}
-			request.URL.Opaque = path
-			r, err := c.Do(request)
-			if err != nil {
-				continue // refused by the client or the server: nothing was served
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			_ = r.Body.Close()
-			answered++
-			if r.StatusCode == 200 && (method != "GET" || !isAdminPath(path)) {
-				t.Errorf("%s %s was answered 200", method, path)
+			for _, kind := range []string{"", "application/json", "application/grpc-web", "application/grpc", "application/grpc+proto;x"} {
+				request, err := http.NewRequestWithContext(t.Context(), method, base, strings.NewReader("drain\n"))
+				if err != nil {
+					continue // a method that no client of Go's sends
+				}
+				request.URL.Opaque = path
+				request.Header.Set("Content-Type", kind)
+				r, err := c.Do(request)
+				if err != nil {
+					continue // refused by the client or the server: nothing was served
+				}
+				if path != callWatch {
+					_, _ = io.Copy(io.Discard, r.Body)
+				}
+				_ = r.Body.Close()
+				answered++
+				call := method == "POST" && (path == callCheck || path == callWatch || path == callList) &&
+					(kind == "application/grpc" || kind == "application/grpc+proto;x")
+				if call {
+					called++
+				}
+				if r.StatusCode == 200 && !call && (method != "GET" || !isAdminPath(path)) || r.StatusCode != 200 && call ||
+					r.StatusCode != 405 && !call && method != "GET" {
+					t.Errorf("%s %s (%s) was answered %d", method, path, kind, r.StatusCode)
+				}
 			}
 		}
+	}
+	if called != 6 {
+		t.Errorf("%d calls", called)
 	}
 	if answered < 100 {
 		t.Errorf("%d requests only were answered", answered)
@@ -97,6 +112,7 @@ func paths() []string {
 		"/healthz", "/livez", "/hold", "/status", "/metrics",
 		"/", "*", "/drain", "/hold/", "//hold", "/./hold", "/x/../hold", "/%68old", "/hold;drain", "/hold?drain=1",
 		"/quitquitquit", "/healthcheck/fail", "/status?phase=draining", "http://pod/drain", "http://pod/hold", "pod:8420", "",
+		callCheck, callWatch, callList, "/grpc.health.v1.Health/Set", callCheck + "/", callCheck + "?service=x", "/grpc.health.v1.Health/%43heck",
 	}
 }
 

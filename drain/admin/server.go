@@ -38,7 +38,7 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// Server serves the admin paths over HTTP/1.1 and HTTP/2 without TLS, both on one port.
+// Server serves the admin paths and gRPC's health over HTTP/1.1 and HTTP/2 without TLS, all on one port.
 type Server struct {
 	handler  *handler
 	listener *limiter
@@ -57,7 +57,7 @@ func Listen(options Options) (*Server, error) {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
 	return &Server{
-		handler:  &handler{backend: options.Backend, version: options.Version},
+		handler:  &handler{backend: options.Backend, version: options.Version, watches: make(chan struct{}, maxWatches)},
 		listener: limit(listener, maxConnections, maxHolds),
 		logger:   discardIfNil(options.Logger),
 		read:     readTimeout,

@@ -1,0 +1,186 @@
+package drain
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+)
+
+const (
+	// checkMemory is how long a checker whose connection has closed is waited for. One that takes a connection for each
+	// check cannot be told from its neighbours, but within its interval it has come again, and has been failed then.
+	checkMemory = 5 * time.Second
+	// maxUntold bounds the checkers that are remembered of a listed source, and of all others together. A source of
+	// which one was missed is never told: it has to be quiet.
+	maxUntold = 4096
+)
+
+// checks is what a source's health checks show.
+//
+// One Envoy has a checker for each of its clusters, mostly on a connection of its own, and a cluster whose checker has not
+// been failed goes on sending. So a source is told when every checker of it that is known has been failed since the trigger.
+type checks struct {
+	here   bool      // asks the health port
+	last   time.Time // the last answer; zero if none
+	failed bool      // what it was
+	// told is when the last of the known checkers was failed; zero until one has been failed since the trigger.
+	told   time.Time
+	untold map[uint16]checker // by the source's port
+	missed bool               // there were more than could be remembered
+}
+
+// checker is a connection that has asked, and has not been failed since the trigger.
+type checker struct {
+	last time.Time
+	gone bool // it has closed
+}
+
+// checked enters a health check that was answered.
+func (m *Machine) checked(now time.Time, e Checked) {
+	a := e.Source.Unmap()
+	if m.phase == Serving && m.ledger.sources[a] == nil && len(m.ledger.sources) >= maxCheckers && !m.config.lists(a) {
+		return
+	}
+	s := m.ledger.source(a)
+	s.last, s.failed = now, e.Failed
+	switch told := e.Failed && m.phase != Serving; {
+	case e.Taken:
+		if told && s.told.IsZero() {
+			// Its other checkers have asked the application until now. They come within an interval too.
+			s.told = now
+			m.remember(s, 0, checker{last: now, gone: true})
+		}
+		return
+	case told:
+		if _, known := s.untold[e.Port]; known || s.told.IsZero() {
+			s.told = now
+		}
+		delete(s.untold, e.Port)
+	default:
+		m.remember(s, e.Port, checker{last: now})
+	}
+	s.here = true
+}
+
+// remember enters a checker that has to be told.
+func (m *Machine) remember(s *source, port uint16, c checker) {
+	if _, known := s.untold[port]; !known {
+		for p, old := range s.untold {
+			if old.gone && c.last.Sub(old.last) > checkMemory {
+				delete(s.untold, p)
+			}
+		}
+		if s.crowd || len(s.untold) >= maxUntold || m.ledger.untold() >= maxUntold && !m.config.lists(s.addr) {
+			s.missed = true
+			return
+		}
+	}
+	if s.untold == nil {
+		s.untold = map[uint16]checker{}
+	}
+	s.untold[port] = c
+}
+
+// untold counts the checkers that are remembered.
+func (l *ledger) untold() int {
+	n := 0
+	for _, s := range l.sources {
+		n += len(s.untold)
+	}
+	return n
+}
+
+// checkerLeft hears that a connection which had asked is closed.
+func (m *Machine) checkerLeft(a netip.AddrPort) {
+	s := m.ledger.sources[a.Addr().Unmap()]
+	if s == nil {
+		return
+	}
+	if c, known := s.untold[a.Port()]; known {
+		c.gone = true
+		s.untold[a.Port()] = c
+	}
+}
+
+// toldAt is when every checker of a source that is known has been failed; it may be to come. Not ok while that is open.
+func (c *checks) toldAt() (at time.Time, ok bool) {
+	if c.told.IsZero() || c.missed {
+		return time.Time{}, false
+	}
+	at = c.told
+	for _, k := range c.untold {
+		if !k.gone {
+			return time.Time{}, false
+		}
+		at = later(at, k.last.Add(checkMemory))
+	}
+	return at, true
+}
+
+// waiting counts the checkers that have not been failed yet.
+func (c *checks) waiting(now time.Time) int {
+	n := 0
+	for _, k := range c.untold {
+		n += boolInt(!k.gone || now.Sub(k.last) < checkMemory)
+	}
+	return n
+}
+
+// toldAt is when every listed source will have been told, and silent for long enough.
+func (m *Machine) toldAt(last time.Time) (time.Time, bool) {
+	if !m.config.TrustChecks || !m.config.listed() {
+		return time.Time{}, false
+	}
+	at := last
+	for _, p := range m.config.Envoy {
+		s := m.ledger.sources[p.Addr().Unmap()]
+		if s == nil {
+			return time.Time{}, false
+		}
+		told, ok := s.toldAt()
+		if !ok {
+			return time.Time{}, false
+		}
+		at = later(at, told)
+	}
+	return at.Add(toldSilence), true
+}
+
+// notTold names the listed sources that --trust-checks waits for.
+func (m *Machine) notTold(now time.Time) string {
+	if !m.config.TrustChecks {
+		return ""
+	}
+	var names []string
+	for _, p := range m.config.Envoy {
+		s := m.ledger.sources[p.Addr().Unmap()]
+		if s != nil {
+			if at, ok := s.toldAt(); ok && !now.Before(at) {
+				continue
+			}
+		}
+		if len(names) < maxSending {
+			names = append(names, p.Addr().String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; sooner once told: " + strings.Join(names, ", ")
+}
+
+// enterChecks writes what the health checks showed into a source's line.
+func (c *checks) enterChecks(now time.Time, row *Source) {
+	if c.last.IsZero() {
+		return
+	}
+	row.LastCheckSeconds, row.LastAnswer = seconds(now.Sub(c.last)), AnswerWell
+	if c.failed {
+		row.LastAnswer = AnswerFailed
+	}
+	if at, ok := c.toldAt(); ok && !now.Before(at) {
+		row.Told, row.ToldSeconds = true, seconds(now.Sub(at))
+		return
+	}
+	row.Untold = c.waiting(now)
+}
