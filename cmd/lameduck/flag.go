@@ -45,8 +45,13 @@ var errLater = errors.New("this build of lameduck cannot do that yet")
 func flags() []flag {
 	return []flag{
 		{name: "admin-address", kind: "host:port", value: ":8420", set: setAdminAddress,
-			meaning: "where `/healthz`, `/livez`, `/hold`, `/status` and `/metrics` are served: HTTP/1.1 and HTTP/2 cleartext",
+			meaning: "where `/healthz`, `/livez`, `/hold`, `/status`, `/metrics` and `grpc.health.v1.Health` are served: HTTP/1.1 and HTTP/2, cleartext",
 			bounds:  "an IP address or nothing before the colon; port 1–65535"},
+		{name: "admin-cert", kind: "path", shown: "–", set: setAdminCert,
+			meaning: "certificate with its chain: `--admin-address` takes TLS beside cleartext, for Envoy checks over its cluster's transport socket. Read anew when the file has changed",
+			bounds:  "PEM; needs `--admin-key`"},
+		{name: "admin-key", kind: "path", shown: "–", set: setAdminKey,
+			meaning: "its key; read anew likewise", bounds: "PEM; needs `--admin-cert`"},
 		{name: "port", kind: "port", shown: "every TCP port that the pod listens on, except lameduck's own and loopback-only ones",
 			repeatable: true, set: setPort, meaning: "the application's ports", bounds: "1–65535, not lameduck's own"},
 		{name: "envoy", kind: "CIDR", shown: "any remote address", repeatable: true, set: setEnvoy,

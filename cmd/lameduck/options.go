@@ -17,6 +17,8 @@ import (
 // options is what run was told, checked.
 type options struct {
 	adminAddress string
+	// adminCert and adminKey are paths; both empty: no TLS.
+	adminCert, adminKey string
 	// appHealth is the URL that tells the application's health; empty: its ports listen.
 	appHealth string
 	// netns is the path of another network namespace; empty for the own one.
@@ -147,7 +149,7 @@ func (o *options) check() error {
 		// A pod with a short grace period must not fail for a default that nobody wrote.
 		o.drain.Reserve = min(o.drain.Reserve, o.drain.GracePeriod/2)
 	}
-	if err := errors.Join(o.checkTimes(), o.checkRelay(), o.checkSources()); err != nil {
+	if err := errors.Join(o.checkTimes(), o.checkCertificate(), o.checkRelay(), o.checkSources()); err != nil {
 		return err
 	}
 	o.note()
@@ -158,6 +160,16 @@ func (o *options) checkTimes() error {
 	if most := o.drain.GracePeriod - time.Second; o.drain.Reserve > most {
 		return fmt.Errorf("--shutdown-reserve %v: nothing of --grace-period %v is left to hold; write %v at the most, or raise --grace-period with the pod's terminationGracePeriodSeconds",
 			o.drain.Reserve, o.drain.GracePeriod, most)
+	}
+	return nil
+}
+
+func (o *options) checkCertificate() error {
+	switch {
+	case o.adminCert != "" && o.adminKey == "":
+		return fmt.Errorf("--admin-cert %q: its key is missing; add --admin-key, or leave both out", o.adminCert)
+	case o.adminCert == "" && o.adminKey != "":
+		return fmt.Errorf("--admin-key %q: its certificate is missing; add --admin-cert, or leave both out", o.adminKey)
 	}
 	return nil
 }

@@ -36,6 +36,8 @@ var samples = map[string]struct {
 	want  any
 }{
 	"admin-address": {"10.0.0.1:9", nil, func(o options) any { return o.adminAddress }, "10.0.0.1:9"},
+	"admin-cert":    {"/tls/tls.crt", []string{"--admin-key=/tls/tls.key"}, func(o options) any { return o.adminCert }, "/tls/tls.crt"},
+	"admin-key":     {"/tls/tls.key", []string{"--admin-cert=/tls/tls.crt"}, func(o options) any { return o.adminKey }, "/tls/tls.key"},
 	"port":          {"80,443,80", nil, func(o options) any { return o.drain.Ports }, []uint16{80, 443}},
 	"envoy": {"10.0.0.0/24,fd00::7,::ffff:1.2.3.4", nil, func(o options) any { return o.drain.Envoy },
 		[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::7/128"), netip.MustParsePrefix("1.2.3.4/32")}},
@@ -118,6 +120,10 @@ func TestUnusableFlagsNameTheFlagTheValueAndTheFix(t *testing.T) {
 		{"--admin-address=8420", `--admin-address "8420"|write host:port`},
 		{"--admin-address=example.com:8420", `--admin-address "example.com:8420"|IP address`},
 		{"--admin-address=:0", `--admin-address ":0"|1 to 65535`},
+		{"--admin-cert=/tls.crt", `--admin-cert "/tls.crt"|add --admin-key|leave both out`},
+		{"--admin-key=/tls.key", `--admin-key "/tls.key"|add --admin-cert|leave both out`},
+		{"--admin-cert= --admin-key=/tls.key", `--admin-cert ""|PEM file`},
+		{"--admin-cert=/nonexistent --admin-key=/nowhere", `--admin-cert "/nonexistent"|--admin-key "/nowhere"|no such file|PEM`},
 		{"--port=http", `--port "http"|1 to 65535`},
 		{"--port=80,,81", `--port ""|1 to 65535`},
 		{"--port=65536", `--port "65536"|1 to 65535`},

@@ -84,7 +84,7 @@ func TestHelpNamesEveryFlagOnce(t *testing.T) {
 // The contract of the interface, as its users know it.
 func TestFlagsAndDefaultsAreTheContract(t *testing.T) {
 	contract := map[string]string{
-		"admin-address": ":8420", "port": "", "envoy": "", "envoy-slices": "", "node-ip": "", "quiet": "5s", "min": "10s",
+		"admin-address": ":8420", "admin-cert": "", "admin-key": "", "port": "", "envoy": "", "envoy-slices": "", "node-ip": "", "quiet": "5s", "min": "10s",
 		"grace-period": "30s", "shutdown-reserve": "5s", "after-app": "", "relay-to": "", "new-connections": "serve",
 		"health-path": "", "app-health": "", "trust-checks": "false", "observe-only": "false", "netns": "",
 	}

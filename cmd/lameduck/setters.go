@@ -34,6 +34,23 @@ func setAdminAddress(o *options, value string) error {
 	return nil
 }
 
+func setAdminCert(o *options, value string) error {
+	o.adminCert = value
+	return present(value)
+}
+
+func setAdminKey(o *options, value string) error {
+	o.adminKey = value
+	return present(value)
+}
+
+func present(path string) error {
+	if path == "" {
+		return errors.New("write the path of a PEM file, for example /tls/tls.crt")
+	}
+	return nil
+}
+
 func setPort(o *options, value string) error {
 	port, err := parsePort(value)
 	if err != nil {

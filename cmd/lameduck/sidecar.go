@@ -30,9 +30,14 @@ func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout
 	for _, note := range o.notes {
 		logger.Warn("flags", "note", note)
 	}
+	certificate, err := o.certificate(logger)
+	if err != nil {
+		fmt.Fprintf(stderr, "lameduck: %v\n", err)
+		return exitUsage
+	}
 	s := &sidecar{logger: logger, stdout: stdout}
 	s.build(o)
-	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(), Logger: logger})
+	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(), Certificate: certificate, Logger: logger})
 	if err != nil {
 		fmt.Fprintf(stderr, "lameduck: --admin-address %q: %v; free the port, or name another\n", o.adminAddress, err)
 		return exitUsage
@@ -61,6 +66,19 @@ func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout
 		return exitFailed
 	}
 	return exitOK
+}
+
+// certificate reads what --admin-cert and --admin-key name; nil where they name nothing.
+func (o options) certificate(logger *slog.Logger) (*admin.Certificate, error) {
+	if o.adminCert == "" {
+		return nil, nil
+	}
+	certificate, err := admin.LoadCertificate(o.adminCert, o.adminKey, logger)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-cert %q, --admin-key %q: %w; both must be PEM, belong together and be readable for uid %d",
+			o.adminCert, o.adminKey, err, os.Getuid())
+	}
+	return certificate, nil
 }
 
 // sidecar holds the parts of a running lameduck together.

@@ -16,6 +16,8 @@
 //	Watch  the same at once, at the trigger, and where another check finds the application well or unwell
 //	List   the same, for the empty name
 //
+// The port takes TLS beside cleartext where there is a certificate: Envoy checks over its cluster's transport socket.
+//
 // A check's connection is known to the drain by its port until it closes. So it knows when every checker of a source has
 // been told, as far as they have checked before.
 //

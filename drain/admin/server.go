@@ -35,10 +35,12 @@ type Options struct {
 	Backend Backend
 	// Version is shown as a metric; empty stands for "unknown".
 	Version string
-	Logger  *slog.Logger
+	// Certificate lets the port speak TLS, too; nil leaves it at cleartext.
+	Certificate *Certificate
+	Logger      *slog.Logger
 }
 
-// Server serves the admin paths and gRPC's health over HTTP/1.1 and HTTP/2 without TLS, all on one port.
+// Server serves the admin paths and gRPC's health over HTTP/1.1 and HTTP/2, in TLS and without, all on one port.
 type Server struct {
 	handler  *handler
 	listener *limiter
@@ -55,6 +57,9 @@ func Listen(options Options) (*Server, error) {
 	listener, err := net.Listen("tcp", options.Address)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
+	}
+	if options.Certificate != nil {
+		listener = newEither(listener, options.Certificate)
 	}
 	return &Server{
 		handler:  &handler{backend: options.Backend, version: options.Version, watches: make(chan struct{}, maxWatches)},
