@@ -110,17 +110,17 @@ func (t *Takeover) welcome(ctx context.Context, c *net.TCPConn, l Listener) {
 		reset(c)
 		return
 	}
-	switch t.sniff(c) {
-	case failCheck:
-		if answer(c) != nil {
+	switch v := t.sniff(c); {
+	case v.isCheck():
+		if answer(c, v) != nil {
 			return
 		}
 		t.checks.Add(1)
 		t.opts.Notify(Event{Kind: CheckFailed, Listener: l, Remote: own.remote, Time: time.Now()})
 		linger(c)
-	case lost:
+	case v.kind == lost:
 	default:
-		t.relay(ctx, own, l.Addr.Port())
+		t.relay(ctx, own, l.Addr.Port(), v.kind == pass)
 	}
 }
 

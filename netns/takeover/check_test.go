@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // web serves HTTP/1.1 as an application's peer does: 200 for everything, with the request's path and what came of its body.
@@ -175,29 +174,6 @@ func TestWhatIsNoCheckIsRelayedInTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A client that drips a head keeps neither its own request nor the takeover waiting.
-func TestDrippedHeadIsRelayedAfterABoundedTime(t *testing.T) {
-	inPod(t, func(t *testing.T) {
-		w, c := relayed(t, echo)
-		done := make(chan struct{})
-		defer close(done)
-		go func() {
-			tick := time.NewTicker(firstByte / 5)
-			defer tick.Stop()
-			_, _ = io.WriteString(c, "GET /ready HTTP/1.1\r\na: ")
-			for {
-				select {
-				case <-tick.C:
-					_, _ = io.WriteString(c, "b")
-				case <-done:
-					return
-				}
-			}
-		}()
-		until(t, "it is relayed", func() bool { return w.taker.Stats().Relayed == 1 })
-	})
 }
 
 func TestClientThatResetsBeforeAByteIsNotRelayed(t *testing.T) {

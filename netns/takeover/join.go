@@ -25,22 +25,35 @@ const (
 )
 
 // join copies both ways until both directions have ended, passes half-closes on as such and resets as resets, and closes
-// both connections. It reports whether the server reset its connection before it had sent a byte.
-func join(client, server *net.TCPConn) (shunned bool) {
+// both connections. hear, if not nil, passes the client's first bytes on; if it says so, both connections are reset.
+// join reports whether the server reset its connection before it had sent a byte.
+func join(client, server *net.TCPConn, hear func(server, client *net.TCPConn) (stop bool)) (shunned bool) {
 	c, s := &side{TCPConn: client}, &side{TCPConn: server}
-	up := make(chan outcome, 1)
+	type end struct {
+		n   int64
+		how outcome
+		err error
+	}
+	down := make(chan end, 1)
 	go func() {
-		_, o, _ := carry(s, c)
-		up <- o
+		n, how, err := carry(c, s)
+		down <- end{n, how, err}
 	}()
-	n, down, err := carry(c, s)
-	if <-up != clean || down != clean {
+	up := cut
+	if hear != nil && hear(server, client) {
+		reset(client)
+		reset(server)
+	} else {
+		_, up, _ = carry(s, c)
+	}
+	d := <-down
+	if up != clean || d.how != clean {
 		reset(client)
 		reset(server)
 	}
 	client.Close()
 	server.Close()
-	return n == 0 && down == cut && !errors.Is(err, net.ErrClosed)
+	return d.n == 0 && d.how == cut && !errors.Is(d.err, net.ErrClosed)
 }
 
 // carry copies one direction: splice(2), since nothing wraps the connections. The kernel reports a reset once, to

@@ -43,7 +43,7 @@ func TestOnlyAResetBeforeTheFirstByteMakesAPeerSuspect(t *testing.T) {
 				ourClient, client := pipeOf(t)
 				ourServer, server := pipeOf(t)
 				shunned := make(chan bool, 1)
-				go func() { shunned <- join(ourClient, ourServer) }()
+				go func() { shunned <- join(ourClient, ourServer, nil) }()
 				c.end(client, server)
 				if got := receive(t, shunned); got != c.want {
 					t.Errorf("suspect: %t", got)

@@ -1,12 +1,3 @@
-// Package takeover listens on the application's ports after the application has left them, and passes each connection on
-// to another endpoint of the same Service.
-//
-//	Arm ──▶ armed: bind+listen is tried every 5 ms and at each Kick, while a peer answers
-//	          │  ▲
-//	   Taken  ▼  │  Released: no peer answers; the kernel refuses (a RST at the SYN, which clients retry safely)
-//	        taken: each connection is looked at, then relayed, or answered if it is a health check
-//
-// Nothing happens before the first Arm: no dial, no timer, no socket. Nothing here needs a privilege.
 package takeover
 
 import (
@@ -39,7 +30,7 @@ const (
 	Taken EventKind = iota + 1
 	// Released: lameduck no longer listens on the port, since no peer answers; the kernel refuses.
 	Released
-	// CheckFailed: a health check on a taken port was answered with 503.
+	// CheckFailed: a health check on a taken port was answered by what fails it.
 	CheckFailed
 )
 
@@ -54,7 +45,8 @@ type Event struct {
 // Options configures a Takeover. The zero value relays to nobody.
 type Options struct {
 	Targets []Target
-	// HealthPaths are request paths that are health checks when they bear no x-request-id.
+	// HealthPaths are request paths, gRPC methods too (/grpc.health.v1.Health/Check), that are health checks when they
+	// bear no x-request-id.
 	HealthPaths []string
 	// DialTimeout bounds one dial of one peer. 0 stands for 500 ms.
 	DialTimeout time.Duration
@@ -69,7 +61,7 @@ type Stats struct {
 	Open        int    // relayed connections open now
 	Failed      uint64 // taken connections that no peer accepted
 	Looped      uint64 // taken connections that bore the loop mark
-	Checks      uint64 // health checks failed
+	Checks      uint64 // health checks failed, by an answer or by a cut
 	PeersKnown  int
 	PeersAnswer int
 }

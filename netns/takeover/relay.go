@@ -16,7 +16,8 @@ const tries = 3
 var errNoPeer = errors.New("takeover: no peer accepts")
 
 // relay passes the connection on to a peer until both sides have ended. What is yet unread of it is passed on too.
-func (t *Takeover) relay(ctx context.Context, l *link, port uint16) {
+// decided: its first bytes have told that it is no health check.
+func (t *Takeover) relay(ctx context.Context, l *link, port uint16, decided bool) {
 	server, p, err := t.dialPeer(ctx, port)
 	if err != nil {
 		t.failed.Add(1)
@@ -24,11 +25,16 @@ func (t *Takeover) relay(ctx context.Context, l *link, port uint16) {
 		return
 	}
 	defer t.peers.done(p)
+	defer server.Close()
 	t.conns.join(l, server)
 	t.relayed.Add(1)
 	t.open.Add(1)
 	defer t.open.Add(-1)
-	if join(l.client, server) {
+	hear := t.hearLate
+	if decided {
+		hear = nil
+	}
+	if join(l.client, server, hear) {
 		t.peers.suspect(p)
 	}
 }

@@ -23,35 +23,42 @@ type head struct {
 	err error
 }
 
-// sniff judges a connection by its first bytes and leaves them unread, so that a relay's splice finds them.
-func (t *Takeover) sniff(c *net.TCPConn) verdict {
+// borrowHead returns an empty head, to be put back.
+func (t *Takeover) borrowHead() *head {
 	h, ok := t.heads.Get().(*head)
 	if !ok {
 		h = new(head)
 	}
-	defer t.heads.Put(h)
 	h.n, h.err = 0, nil
+	return h
+}
+
+// sniff judges a connection by its first bytes and leaves them unread, so that a relay's splice finds them. Undecided:
+// what came in time does not tell.
+func (t *Takeover) sniff(c *net.TCPConn) verdict {
+	h := t.borrowHead()
+	defer t.heads.Put(h)
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return pass
+		return verdict{kind: pass}
 	}
 	defer c.SetReadDeadline(time.Time{})
 	for start := time.Now(); ; {
 		wait := min(firstByte, wholeHead-time.Since(start))
 		if wait <= 0 || c.SetReadDeadline(time.Now().Add(wait)) != nil {
-			return pass
+			return verdict{}
 		}
 		switch grew := h.grow(raw); {
 		case h.err != nil:
-			return lost
+			return verdict{kind: lost}
 		case !grew:
-			return pass
+			return verdict{}
 		}
-		if v := classify(h.buf[:h.n], t.opts.HealthPaths); v != undecided {
+		if v := classify(h.buf[:h.n], t.opts.HealthPaths); v.kind != undecided {
 			return v
 		}
 		if h.n == len(h.buf) {
-			return pass
+			return verdict{kind: pass}
 		}
 	}
 }
@@ -59,8 +66,11 @@ func (t *Takeover) sniff(c *net.TCPConn) verdict {
 // grow waits until more bytes than before can be looked at; false: none will come, or none came in time.
 func (h *head) grow(raw syscall.RawConn) bool {
 	before := h.n
-	if err := raw.Read(h.peek); err != nil {
-		return false
+	if raw.Read(h.peek) != nil {
+		// Time is up, perhaps because this process got no time: what has come meanwhile has come in time.
+		if raw.Control(func(fd uintptr) { h.peek(fd) }) != nil {
+			return false
+		}
 	}
 	return h.err == nil && h.n > before
 }

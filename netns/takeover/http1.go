@@ -6,32 +6,10 @@ import (
 	"strings"
 )
 
-// verdict is what the first bytes of a connection make of it.
-type verdict uint8
+const maxMethod = 32
 
-const (
-	undecided verdict = iota // more bytes may tell
-	pass                     // relayed
-	failCheck                // an HTTP/1.1 health check: answered with 503
-	lost                     // the client has gone: there is nobody to relay
-)
-
-// classify judges the first bytes of a connection. A verdict other than undecided does not change as bytes are added.
-// Health checks of other protocols (HTTP/2, gRPC) are told by other first bytes: each adds a verdict of its own here.
-func classify(b []byte, healthPaths []string) verdict {
-	if len(b) == 0 {
-		return undecided
-	}
-	return classifyHTTP1(b, healthPaths)
-}
-
-const (
-	checker   = "Envoy/HC"     // the user-agent of Envoy's health checker (docs: "health checking", HTTP health checking)
-	requestID = "x-request-id" // Envoy adds it to what it forwards; its health checker does not
-	maxMethod = 32
-)
-
-func classifyHTTP1(b []byte, healthPaths []string) verdict {
+// classifyHTTP1 judges a request by its head, as soon as that has told.
+func classifyHTTP1(b []byte, healthPaths []string) kind {
 	crlf := []byte("\r\n")
 	line, rest, complete := bytes.Cut(b, crlf)
 	path, ok := requestLine(line, complete)
@@ -48,7 +26,7 @@ func classifyHTTP1(b []byte, healthPaths []string) verdict {
 		case !complete:
 			return undecided
 		case len(line) == 0 && suspect: // the end of the head
-			return failCheck
+			return checkHTTP1
 		case len(line) == 0:
 			return pass
 		}
@@ -58,7 +36,7 @@ func classifyHTTP1(b []byte, healthPaths []string) verdict {
 		}
 		switch {
 		case equalFold(name, "user-agent") && equalFold(bytes.Trim(value, " \t"), checker):
-			return failCheck
+			return checkHTTP1
 		case equalFold(name, requestID):
 			suspect = false
 		}
@@ -86,8 +64,7 @@ func requestLine(line []byte, complete bool) (path []byte, ok bool) {
 	if complete && len(version) != len(want)+1 {
 		return nil, false
 	}
-	path, _, _ = bytes.Cut(target, []byte{'?'})
-	return path, true
+	return pathOf(target), true
 }
 
 // isToken tells whether b is a token (RFC 9110, 5.6.2).
