@@ -20,7 +20,9 @@ type connection struct {
 	last     time.Time // last message since the trigger; zero if none
 	before   time.Time // last data before the trigger; zero if none
 	class    class     // of the last message
+	open     part      // the message that is coming in
 	row      train     // the train on this connection alone
+	slack    train     // the same, loosely; of messages that are not small
 	// What came last, as far as samples tell it apart: the data since the sample before, the whole life at first sight.
 	tailSegments uint32
 	tailBytes    uint64
@@ -30,6 +32,16 @@ type connection struct {
 	seen         uint // the sample that showed it last
 	missed       bool // the sample after that one did not show it
 }
+
+// part is a message of which more may come: the frames of one request can fall into two samples.
+type part struct {
+	first, last time.Time // zero if there is none
+	segments    uint32
+	bytes       uint64
+}
+
+// gather is how soon after its first byte the rest of a message comes.
+const gather = 100 * time.Millisecond
 
 // observe takes one connection of a dump. first marks the dump at the trigger: what it shows was there before.
 func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
@@ -50,8 +62,14 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 	}
 	c.seen, c.missed = l.sample, false
 	c.app = !ours && accepted(s)
-	if c.young && !c.last.IsZero() && now.Sub(c.born) >= birthWindow {
+	switch {
+	case c.young && !c.last.IsZero() && now.Sub(c.born) >= birthWindow:
 		l.grow(c, false)
+	case c.open.first.IsZero():
+	case now.Sub(c.open.first) >= gather:
+		c.complete()
+	default:
+		l.fading = true
 	}
 	if c.debt = c.owes(s); c.debt == noDebt && c.sending(s) {
 		c.debt, l.fading = debt, true
@@ -65,7 +83,7 @@ func (l *ledger) open(now time.Time, s *sockdiag.Socket, first bool) *connection
 	c.take(s.Info.DataSegsIn, s.Info.BytesReceived)
 	at := now.Add(-s.Info.LastDataRecv)
 	if first {
-		c.many = c.segments >= smallNeeded
+		c.many = int(c.segments) >= small.needed()
 		if c.segments > 0 {
 			c.before = at
 			c.source.active = later(c.source.active, at)
@@ -115,7 +133,7 @@ func (l *ledger) progress(now time.Time, c *connection, s *sockdiag.Socket) {
 	}
 	segments, bytes := s.Info.DataSegsIn-c.segments, s.Info.BytesReceived-c.bytes
 	c.take(segments, bytes)
-	at := later(c.last, now.Add(-s.Info.LastDataRecv))
+	at := later(later(c.last, c.open.last), now.Add(-s.Info.LastDataRecv))
 	c.source.messages++
 	if c.young {
 		if c.last.IsZero() {
@@ -129,15 +147,37 @@ func (l *ledger) progress(now time.Time, c *connection, s *sockdiag.Socket) {
 		c.source.counts = true
 	}
 	c.probe = false
-	c.message(at, segments, bytes)
+	if at.Sub(c.open.first) >= gather {
+		c.complete()
+		c.open.first = at
+	}
+	c.open.last, c.open.segments, c.open.bytes = at, c.open.segments+segments, c.open.bytes+bytes
+}
+
+// complete enters the message that has come in.
+func (c *connection) complete() {
+	if !c.open.first.IsZero() {
+		c.message(c.open)
+		c.open = part{}
+	}
+}
+
+// expects tells whether the message that is coming in is the next one of a train.
+func (c *connection) expects(since time.Duration) bool {
+	if c.row.period > 0 {
+		return c.class.pace().fits(c.open.first.Sub(c.row.last), c.row.period)
+	}
+	return since >= trainLimit && c.slack.period > 0 && loose.fits(c.open.first.Sub(c.slack.last), c.slack.period)
 }
 
 // message enters a message on a connection that is past its birth.
-func (c *connection) message(at time.Time, segments uint32, bytes uint64) {
+func (c *connection) message(m part) {
+	at, segments, bytes := m.first, m.segments, m.bytes
 	if bytes > mayTrainBytes || segments > mayTrainSegments {
 		c.fold()
-		c.source.plain, c.row = later(c.source.plain, at), train{}
-		c.last, c.class = at, class{port: c.port, bytes: bytes}
+		c.source.plain, c.row = later(c.source.plain, m.last), train{}
+		c.slack = train{}
+		c.last, c.class = m.last, class{port: c.port, bytes: bytes}
 		return
 	}
 	k := class{c.port, bytes, c.uniform > 0 && c.uniform < smallTrain}
@@ -147,20 +187,22 @@ func (c *connection) message(at time.Time, segments uint32, bytes uint64) {
 	default:
 		if k != c.class {
 			c.fold()
-			c.row = train{}
+			c.row, c.slack = train{}, train{}
 		}
-		if !c.row.add(at, k.small) {
+		if !k.small {
+			c.slack.add(at, loose)
+		}
+		if !c.row.add(at, k.pace()) {
 			c.source.enter(k, at)
 		}
 	}
-	c.last, c.class = at, k
+	c.last, c.class = m.last, k
 }
 
 // grow ends a connection's birth: what it sent so far was one message. ended: and its only one.
 func (l *ledger) grow(c *connection, ended bool) {
 	c.young = false
-	small := ended && c.bytes < smallTrain || c.uniform > 0 && c.uniform < smallTrain
-	c.class = class{c.port, c.bytes, small}
+	c.class = c.source.like(class{c.port, c.bytes, ended && c.bytes < smallTrain || c.uniform > 0 && c.uniform < smallTrain})
 	if c.probe && c.segments > probeSegments {
 		c.probe, c.source.counts = false, true
 	}
@@ -206,6 +248,7 @@ func (l *ledger) forget(cookie uint64, c *connection) {
 		c.bytes -= min(c.bytes, 1)
 		l.grow(c, true)
 	}
+	c.complete()
 	c.fold()
 }
 

@@ -101,14 +101,20 @@ func (l *ledger) lasts(since time.Duration) map[*source]time.Time {
 	}
 	enter(l.others, l.others.plain)
 	for _, c := range l.connections {
-		if !c.source.counts || c.probe || c.last.IsZero() {
+		if !c.source.counts || c.probe {
 			continue
 		}
+		if !c.open.first.IsZero() && !(c.expects(since) && c.source.discounts(c.class, since)) {
+			enter(c.source, c.open.last)
+		}
 		switch {
-		case c.young || !c.inTrain() || !c.source.discounts(c.class, since):
+		case c.last.IsZero():
+		case c.young || !c.inTrain(since) || !c.source.discounts(c.class, since):
 			enter(c.source, c.last)
 		case c.row.period > 0:
 			enter(c.source, c.row.apart)
+		case since >= trainLimit && c.slack.period > 0:
+			enter(c.source, c.slack.apart)
 		}
 	}
 	return lasts
@@ -164,7 +170,7 @@ func (l *ledger) lastOf(s *source, since time.Duration) time.Time {
 		if !discounted {
 			last = later(last, row.trained)
 		}
-		if discounted && row.inTrain() {
+		if discounted && row.inTrain(since) {
 			last = later(last, row.stray())
 		} else {
 			last = later(last, row.untrained)
@@ -230,12 +236,12 @@ func (l *ledger) reclassify() {
 }
 
 // inTrain tells whether a connection's last message belongs to a train, its own or its source's.
-func (c *connection) inTrain() bool {
-	if c.row.period > 0 {
+func (c *connection) inTrain(since time.Duration) bool {
+	if c.row.period > 0 || since >= trainLimit && c.slack.period > 0 {
 		return true
 	}
 	row := c.source.classes[c.class]
-	return row != nil && row.inTrain()
+	return row != nil && row.inTrain(since)
 }
 
 func later(a, b time.Time) time.Time {

@@ -18,6 +18,7 @@ const (
 const (
 	// sendingFor is how long after a segment out an answer counts as still being sent: it may come in pieces.
 	sendingFor = time.Second
+	atOnce     = 50 * time.Millisecond
 	// replyWithin, with the round trip, is how soon a client's HTTP/2 code answers what was sent to it. The ages are in
 	// jiffies: two of them may lie between.
 	replyWithin = 10 * time.Millisecond
@@ -60,9 +61,11 @@ func queued(s *sockdiag.Socket) bool {
 	return s.State != sockdiag.TimeWait && s.State != sockdiag.FinWait2 && (unread > 0 || s.WQueue > 0)
 }
 
-// sending tells whether an answer may still be on its way out.
+// sending tells whether an answer may still be on its way out: a piece of it has left just now, and a while after its
+// request. What is answered at once, as a health check is, has no more to come.
 func (c *connection) sending(s *sockdiag.Socket) bool {
-	return s.HasInfo && s.Info.DataSegsOut > 0 && s.Info.LastDataSent < sendingFor && c.row.period == 0
+	return s.HasInfo && s.Info.DataSegsOut > 0 && s.Info.LastDataSent < sendingFor && c.row.period == 0 &&
+		s.Info.LastDataRecv-s.Info.LastDataSent >= atOnce
 }
 
 // holds tells whether the hold and the exit wait for this connection's answer.

@@ -15,9 +15,18 @@ type class struct {
 	small bool
 }
 
+// pace is how even messages of this class must be to be a train.
+func (k class) pace() pace {
+	if k.small {
+		return small
+	}
+	return strict
+}
+
 // classRow is what a source sent in one class, over all its connections.
 type classRow struct {
 	train
+	slack train // the same, loosely; of messages that are not small
 	braid braid
 	count int
 	// The last message on connections that are gone (a refused SYN never had one): of trains, and of all others.
@@ -26,20 +35,27 @@ type classRow struct {
 
 func (r *classRow) add(k class, at time.Time) {
 	r.count++
-	r.train.add(at, k.small)
+	r.train.add(at, k.pace())
 	if k.small {
 		r.braid.add(at)
+	} else {
+		r.slack.add(at, loose)
 	}
 }
 
-func (r *classRow) inTrain() bool { return r.period > 0 || r.braid.on }
+func (r *classRow) inTrain(since time.Duration) bool {
+	return r.period > 0 || r.braid.on || since >= trainLimit && r.slack.period > 0
+}
 
 // stray is the last message in a row of trains that belongs to none.
 func (r *classRow) stray() time.Time {
-	if r.braid.on {
+	switch {
+	case r.braid.on:
 		return time.Time{}
+	case r.period > 0:
+		return r.apart
 	}
-	return r.apart
+	return r.slack.apart
 }
 
 // source is what is known of a remote address.
@@ -103,12 +119,37 @@ func (s *source) row(k class) *classRow {
 	return r
 }
 
+// alike is by how much the first messages of two connections may differ to be of one class: HTTP/2 has a client
+// acknowledge SETTINGS and PING, or not any more, before it closes.
+const alike = 32
+
+// like finds the class that a connection's first message belongs to: one that is known and near, or its own.
+func (s *source) like(k class) class {
+	if s.classes[k] != nil {
+		return k
+	}
+	best := k
+	for other := range s.classes {
+		if other.port != k.port || other.small != k.small || distance(other.bytes, k.bytes) > alike {
+			continue
+		}
+		// Of two that are as near it is the smaller one, so that the order of a map decides nothing.
+		d, least := distance(other.bytes, k.bytes), distance(best.bytes, k.bytes)
+		if best == k || d < least || d == least && other.bytes < best.bytes {
+			best = other
+		}
+	}
+	return best
+}
+
+func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
+
 // evict makes room among the classes: the one in no train that was longest silent was plain traffic.
 func (s *source) evict() {
 	var oldest *classRow
 	var key class
 	for k, r := range s.classes {
-		if oldest == nil || oldest.inTrain() && !r.inTrain() || oldest.inTrain() == r.inTrain() && r.last.Before(oldest.last) {
+		if oldest == nil || oldest.inTrain(0) && !r.inTrain(0) || oldest.inTrain(0) == r.inTrain(0) && r.last.Before(oldest.last) {
 			oldest, key = r, k
 		}
 	}
@@ -118,14 +159,14 @@ func (s *source) evict() {
 
 // discounts tells whether a train of this class is known to be no traffic.
 func (s *source) discounts(k class, since time.Duration) bool {
-	return since >= trainLimit || s.here || !s.plain.IsZero() || k.small || s.otherTraffic(k)
+	return since >= trainLimit || s.here || !s.plain.IsZero() || k.small || s.otherTraffic(k, since)
 }
 
 // otherTraffic tells whether a source showed traffic beside a train: messages that came at no even spacing.
-func (s *source) otherTraffic(k class) bool {
+func (s *source) otherTraffic(k class, since time.Duration) bool {
 	n := 0
 	for other, row := range s.classes {
-		if other != k && !row.inTrain() {
+		if other != k && !row.inTrain(since) {
 			n += row.count
 		}
 	}

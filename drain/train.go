@@ -9,14 +9,62 @@ const (
 	// smallTrain: below it a message is no request that Envoy forwarded over HTTP/1.1, since Envoy's own headers
 	// (x-request-id, x-forwarded-proto, x-envoy-…) make that longer.
 	smallTrain = 128
-	// mayTrain bounds a message that may belong to a train: one segment of an Ethernet, or two.
-	mayTrainBytes, mayTrainSegments = 1448, 2
-	// How many messages at one spacing make a train. Small ones speak for themselves; of larger ones, equal requests at
-	// random moments must not look like one by chance.
-	smallNeeded, largeNeeded = 3, 6
+	// mayTrain bounds a message that may belong to a train: what fits one segment of an Ethernet, in the frames that a gRPC
+	// check and the control frames around it come in.
+	mayTrainBytes, mayTrainSegments = 1448, 4
 	// maxMissed is how many periods a gap of small messages may span: one between two samples can go unseen.
 	maxMissed = 3
 )
+
+// pace is how even a row must be to be a train.
+type pace uint8
+
+const (
+	// small messages speak for themselves: Envoy's interval_jitter and a busy machine move them by a fraction of the interval.
+	small pace = iota
+	// strict is asked of what may be requests: equal ones at random moments must not look like a train by chance.
+	strict
+	// loose is what checks with much jitter keep to, and what equal requests at random moments seldom do. It is looked at
+	// only when the sleep would be over.
+	loose
+)
+
+// needed is how many messages in step make a train.
+func (p pace) needed() int {
+	if p == small {
+		return 3
+	}
+	return 6
+}
+
+// leeway is by how much a spacing may miss another.
+func (p pace) leeway(spacing time.Duration) time.Duration {
+	switch p {
+	case small:
+		return spacing/4 + 50*time.Millisecond
+	case strict:
+		return spacing/20 + 20*time.Millisecond
+	}
+	return spacing / 2
+}
+
+// near tells whether two spacings are the same; leeway is taken of the third.
+func (p pace) near(a, b, of time.Duration) bool {
+	return min(a, b) >= minSpacing && max(a, b)-min(a, b) <= p.leeway(of)
+}
+
+// fits tells whether a spacing is the train's period, or a multiple of it where messages have gone unseen.
+func (p pace) fits(gap, period time.Duration) bool {
+	if p != small {
+		return p.near(gap, period, max(gap, period))
+	}
+	for k := range time.Duration(maxMissed) {
+		if p.near(gap, (k+1)*period, period) {
+			return true
+		}
+	}
+	return false
+}
 
 // train recognises a row of equal messages at an even spacing.
 type train struct {
@@ -29,16 +77,16 @@ type train struct {
 
 // add takes the next message and tells whether the row is a train now. A message out of step may be a request among the
 // checks: it ends the train, and a new row begins with it.
-func (t *train) add(at time.Time, small bool) bool {
+func (t *train) add(at time.Time, p pace) bool {
 	gap := at.Sub(t.last)
 	switch {
-	case t.n < 2 || t.period > 0 && fits(gap, t.period, small):
+	case t.n < 2 || t.period > 0 && p.fits(gap, t.period):
 		t.n++
 	case t.period > 0:
 		t.n, t.period = 1, 0
-	case near(gap, t.gap, max(gap, t.gap), small):
+	case p.near(gap, t.gap, max(gap, t.gap)):
 		t.n++
-		if t.n >= needed(small) {
+		if t.n >= p.needed() {
 			t.period = (gap + t.gap) / 2
 		}
 	default: // the last two may begin a train, the one before them is in none
@@ -51,37 +99,7 @@ func (t *train) add(at time.Time, small bool) bool {
 
 // known starts a train that a connection's whole life has shown: small equal segments only, and one more after gap.
 func (t *train) known(at time.Time, gap time.Duration) {
-	*t = train{last: at, gap: gap, n: smallNeeded, period: gap}
-}
-
-func needed(small bool) int {
-	if small {
-		return smallNeeded
-	}
-	return largeNeeded
-}
-
-// fits tells whether a spacing is the train's period, or a multiple of it where messages have gone unseen.
-func fits(gap, period time.Duration, small bool) bool {
-	if !small {
-		return near(gap, period, period, small)
-	}
-	for k := range time.Duration(maxMissed) {
-		if near(gap, (k+1)*period, period, small) {
-			return true
-		}
-	}
-	return false
-}
-
-// near tells whether two spacings are the same. Envoy's interval_jitter and a busy machine move a check by a fraction of
-// its interval; what may be a request gets no such leeway.
-func near(a, b, period time.Duration, small bool) bool {
-	leeway := period/20 + 20*time.Millisecond
-	if small {
-		leeway = period/4 + 50*time.Millisecond
-	}
-	return min(a, b) >= minSpacing && max(a, b)-min(a, b) <= leeway
+	*t = train{last: at, gap: gap, n: small.needed(), period: gap}
 }
 
 // braid recognises several trains of small messages that run together: an Envoy has a checker for each of its clusters,
@@ -108,7 +126,7 @@ func (b *braid) add(at time.Time) bool {
 func (b *braid) inStep(at time.Time) bool {
 	for i, one := range b.recent {
 		for _, two := range b.recent[i+1:] {
-			if !two.IsZero() && near(at.Sub(one), one.Sub(two), at.Sub(one), false) {
+			if !two.IsZero() && strict.near(at.Sub(one), one.Sub(two), at.Sub(one)) {
 				return true
 			}
 		}

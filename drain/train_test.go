@@ -70,6 +70,91 @@ func randomRequests(t *testing.T, seed uint64, mode, beside string, gaps [2]int)
 	return !w.releasedAt.IsZero() && w.releasedAt.Sub(at) < 20*time.Second
 }
 
+// C3: checks that nothing but their rhythm tells from requests, and whose rhythm jitter spoils, do not outlast the sleep.
+func TestChecksWithMuchJitterHoldDrainNoLongerThanTheSleep(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		for _, beside := range []bool{true, false} {
+			t.Run(fmt.Sprintf("kept %v, beside traffic %v", kept, beside), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(3, 3))
+				w := newWorld(t, Config{GracePeriod: 120 * time.Second})
+				checker := w.open(envoy)
+				w.request(checker, 202)
+				w.trigger()
+				if beside {
+					w.once(envoy, 3000)
+				}
+				for w.since() < 60*time.Second && w.releasedAt.IsZero() {
+					if kept {
+						w.request(checker, 70)
+					} else {
+						w.once(envoy, 177+[]int{0, 9, 26}[r.IntN(3)])
+					}
+					w.run(time.Second + time.Duration(r.IntN(600))*time.Millisecond)
+				}
+				w.wantReleased(trainLimit, 2*time.Second)
+			})
+		}
+	}
+}
+
+// The frames of one check can fall into two samples.
+func TestCheckThatFallsIntoTwoSamplesStaysInItsTrain(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 120 * time.Second})
+	checker := w.open(envoy)
+	w.request(checker, 202)
+	w.trigger()
+	w.once(envoy, 3000)
+	for i := 0; w.since() < 20*time.Second && w.releasedAt.IsZero(); i++ {
+		w.send(checker, 53)
+		w.answer(checker)
+		if i%2 == 0 {
+			w.sample()
+		}
+		w.now = w.now.Add(3 * time.Millisecond)
+		w.send(checker, 17)
+		w.run(997 * time.Millisecond)
+	}
+	w.wantReleased(5*time.Second, 1500*time.Millisecond)
+}
+
+// Equal requests at random moments hold the drain also when the sleep would be over.
+func TestEqualRequestsAtRandomMomentsOutlastTheSleep(t *testing.T) {
+	early := 0
+	const runs = 100
+	for seed := range uint64(runs) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		w := newWorld(t, Config{GracePeriod: 120 * time.Second})
+		w.trigger()
+		for w.since() < 45*time.Second {
+			w.once(envoy, 220)
+			w.run(time.Duration(r.ExpFloat64() * float64(500*time.Millisecond)))
+		}
+		if !w.releasedAt.IsZero() && w.releasedAt.Sub(epoch) < 45*time.Second {
+			early++
+		}
+	}
+	if early > runs/20 {
+		t.Errorf("released among requests in %d of %d runs", early, runs)
+	}
+}
+
+// C27: the size of a check on a connection of its own varies by a frame that its client sends or does not (measured: 106 to
+// 118 bytes of HTTP/2, 177 to 203 of gRPC).
+func TestChecksOnNewHTTP2ConnectionsAreAlike(t *testing.T) {
+	for name, sizes := range map[string][]int{"HTTP/2": {107, 107, 116, 107, 106, 107}, "gRPC": {177, 186, 177, 203, 186, 177}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+			w.trigger()
+			w.once(envoy, 3000) // real traffic beside them
+			for i := 0; w.since() < 30*time.Second; i++ {
+				w.once(envoy, sizes[i%len(sizes)])
+				w.run(time.Second)
+			}
+			w.wantReleased(5*time.Second, 1500*time.Millisecond)
+		})
+	}
+}
+
 // C26, where a poll is short without being a check: in two segments, and over HTTP/2.
 func TestShortPollsAreNotTakenForChecks(t *testing.T) {
 	for name, poll := range map[string][]int{"head and body apart": {100, 30}, "HTTP/2": {46}} {

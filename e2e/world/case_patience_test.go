@@ -54,11 +54,18 @@ func TestRequestInFlightIsAwaited(t *testing.T) {
 // TestLonePollerIsServedToTheEnd: one request a second, all alike, is no health check. C26
 func TestLonePollerIsServedToTheEnd(t *testing.T) {
 	const lag = 20 * time.Second
-	for _, perRequest := range []bool{false, true} {
-		t.Run(map[bool]string{false: "kept connection", true: "new connections"}[perRequest], func(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		protocol   world.Protocol
+		perRequest bool
+	}{
+		{name: "kept connection"}, {name: "new connections", perRequest: true}, {name: "HTTP2", protocol: world.HTTP2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			spec := world.Spec{
 				Pods: 2, Load: []world.Stream{{Rate: 1}}, Duration: deletedAt + lag + 4*time.Second, Grace: time.Minute,
-				App: world.App{PerRequest: perRequest}, Envoy: world.Envoy{Lag: lag, Fresh: 1}, Events: deletePods(1),
+				Protocol: c.protocol, App: world.App{PerRequest: c.perRequest},
+				Envoy: world.Envoy{Lag: lag, Fresh: 1}, Events: deletePods(1),
 			}
 			t.Run("lameduck", func(t *testing.T) {
 				spec := spec
