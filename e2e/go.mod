@@ -3,6 +3,7 @@ module lameduck/e2e
 go 1.26.0
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/google/nftables v0.3.0
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5

@@ -9,7 +9,7 @@ type CheckKind string
 const (
 	CheckHTTP1 CheckKind = ""     // a GET over HTTP/1.1
 	CheckHTTP2 CheckKind = "h2"   // a GET over HTTP/2 with prior knowledge
-	CheckGRPC  CheckKind = "grpc" // grpc.health.v1.Health/Check; Envoy wants an HTTP2 Spec for it
+	CheckGRPC  CheckKind = "grpc" // grpc.health.v1.Health/Check; for Specs of GRPC
 	CheckTCP   CheckKind = "tcp"  // a connection that sends nothing
 )
 

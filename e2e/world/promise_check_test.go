@@ -17,8 +17,11 @@ func TestEnvoyChecksAsItsPolicySays(t *testing.T) {
 		for _, tls := range []bool{false, true} {
 			name := map[world.CheckKind]string{world.CheckHTTP1: "http"}[kind] + string(kind)
 			protocol := world.HTTP2
-			if kind == world.CheckHTTP1 { // a TLS connection of an HTTP/2 cluster's would speak HTTP/2
+			switch kind {
+			case world.CheckHTTP1: // a TLS connection of an HTTP/2 cluster's would speak HTTP/2
 				protocol = world.HTTP1
+			case world.CheckGRPC:
+				protocol = world.GRPC
 			}
 			t.Run(name+map[bool]string{true: " in TLS"}[tls], func(t *testing.T) {
 				r := run(t, world.Spec{

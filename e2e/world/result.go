@@ -26,6 +26,7 @@ type Outcome struct {
 	Start    time.Time
 	Sent     int
 	Failures []Failure
+	Sessions []SessionEnd
 	// P50, P99 and Slowest are over all requests, failed ones too.
 	P50, P99, Slowest time.Duration
 }
@@ -36,8 +37,11 @@ type Failure struct {
 	Stream string
 	At     time.Duration // when it was sent
 	Took   time.Duration
-	// Kind is "timeout", "reset", "stranger" (another service answered) or the HTTP status.
+	// Kind is "timeout", "reset", "stranger" (another service answered), "mixed up" (another request's answer came), the
+	// HTTP status, or "status 14" with gRPC's code.
 	Kind string
+	// Port is the client's of a CallTCP, which has no other name in Envoy's log.
+	Port uint16
 	// Flags are Envoy's response flags of the request (UF, UC, DC ...), Details its response code details, and
 	// Upstream the host it chose; empty where Envoy logged nothing.
 	Flags, Details, Upstream string

@@ -40,6 +40,8 @@ type Spec struct {
 	Envoy Envoy
 	// Load is what the client sends; empty stands for 200 requests a second with a timeout of 5 s.
 	Load []Stream
+	// Sessions are what the client keeps open beside its Load.
+	Sessions []Session
 	// Crowd are idle connections of the client to the first pod, past Envoy, opened From the start of the load and all
 	// closed at once.
 	Crowd Crowd
@@ -59,7 +61,9 @@ type Protocol string
 // The protocols that Envoy speaks with the applications.
 const (
 	HTTP1 Protocol = ""
-	HTTP2 Protocol = "h2" // with prior knowledge
+	HTTP2 Protocol = "h2"   // with prior knowledge
+	GRPC  Protocol = "grpc" // HTTP/2 with prior knowledge; the application is a gRPC server
+	TCP   Protocol = "tcp"  // anything, through Envoy's tcp_proxy
 )
 
 // TermBehaviour is what an application does on SIGTERM.
@@ -83,6 +87,8 @@ type App struct {
 	PerRequest bool
 	// Listen is the address to listen on; empty stands for 0.0.0.0, or [::] in an IPv6 run.
 	Listen string
+	// Greets makes a TCP application speak first.
+	Greets bool
 	// LeaveChild makes it fork a child that inherits the listener and outlives it inside the container.
 	LeaveChild bool
 }
@@ -159,6 +165,7 @@ type Rule struct {
 // Stream is one kind of request, sent open-loop: each at its time, whatever became of those before.
 type Stream struct {
 	Name string
+	Call Call
 	// Rate is in requests a second; 0 stands for 200.
 	Rate float64
 	// Timeout is the client's; 0 stands for 5 s.
@@ -208,10 +215,20 @@ func (s Spec) withDefaults() Spec {
 		set(&l.Rate, 200)
 		set(&l.Timeout, 5*time.Second)
 		set(&l.Path, "/")
+		if s.Protocol == TCP && l.Call == CallGet {
+			l.Call = CallTCP
+		}
+		if s.Protocol == GRPC && l.Call == CallGet {
+			l.Call = CallGRPC
+		}
 		set(&l.Until, s.Duration)
 		streams[i] = l
 	}
 	s.Load = streams
+	s.Sessions = slices.Clone(s.Sessions)
+	for i, session := range s.Sessions {
+		s.Sessions[i] = session.withDefaults(s.Duration)
+	}
 	return s
 }
 

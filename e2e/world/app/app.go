@@ -23,10 +23,10 @@ const (
 const Stranger = "stranger"
 
 type options struct {
-	name, listen, onTerm, served, checks string
-	cert, key                            string
-	serveFor                             time.Duration
-	perRequest, leaveChild               bool
+	name, protocol, listen, onTerm, served, checks string
+	cert, key                                      string
+	serveFor                                       time.Duration
+	perRequest, leaveChild, greets                 bool
 }
 
 // Main runs the application until a signal ends it, and returns its exit status.
@@ -34,6 +34,8 @@ func Main(args []string) int {
 	var o options
 	flags := flag.NewFlagSet("app", flag.ExitOnError)
 	flags.StringVar(&o.name, "name", "app", "what it calls itself in the X-App header")
+	flags.StringVar(&o.protocol, "protocol", "", "empty and h2: HTTP/1.1 and HTTP/2; grpc; tcp")
+	flags.BoolVar(&o.greets, "greets", false, "tcp: speak first")
 	flags.StringVar(&o.listen, "listen", "0.0.0.0:8080", "address to listen on")
 	flags.StringVar(&o.onTerm, "on-term", "exit", "exit, graceful, serve, ignore")
 	flags.StringVar(&o.served, "served", "", "file that the ids of served requests are appended to")

@@ -5,8 +5,9 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"strings"
 	"time"
+
+	"google.golang.org/grpc"
 )
 
 // server is what answers on the port. Shutdown is the graceful end: no new connection, and nothing begun is cut.
@@ -26,23 +27,45 @@ func newServer(o options, b book, listener net.Listener) (server, net.Listener, 
 			Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12,
 		})
 	}
+	switch o.protocol {
+	case "grpc":
+		return grpcServer{newGRPC(o.name, b)}, listener, nil
+	case "tcp":
+		return newTCP(o, b), listener, nil
+	}
 	return newHTTP(o, b), listener, nil
 }
 
-// newHTTP speaks HTTP/1.1, HTTP/2 with prior knowledge, and gRPC, all on one port.
-func newHTTP(o options, b book) *http.Server {
-	web, rpc := &handler{o.name, b}, newGRPC(o.name, b)
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
-	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			rpc.ServeHTTP(w, r)
-			return
-		}
-		web.ServeHTTP(w, r)
-	})
+// webServer speaks HTTP/1.1, HTTP/2 with prior knowledge, and WebSocket.
+type webServer struct {
+	*http.Server
+	sessions *sessions
+}
+
+func newHTTP(o options, b book) webServer {
+	open := &sessions{}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols),
+		Handler: &handler{name: o.name, book: b, sessions: open},
+	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	server.SetKeepAlivesEnabled(!o.perRequest)
-	return server
+	return webServer{server, open}
+}
+
+// Shutdown also ends the WebSocket sessions, which net/http leaves alone.
+func (s webServer) Shutdown(ctx context.Context) error {
+	err := s.Server.Shutdown(ctx)
+	s.sessions.end()
+	return err
+}
+
+// grpcServer is a gRPC server as grpc-go has it: it says GOAWAY and waits for its streams, however long.
+type grpcServer struct{ *grpc.Server }
+
+func (s grpcServer) Shutdown(context.Context) error {
+	s.GracefulStop()
+	return nil
 }

@@ -3,30 +3,34 @@
 package load
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"lameduck/e2e/world"
-	"lameduck/e2e/world/app"
 )
 
 // Config is read from the standard input.
 type Config struct {
-	// Envoys are the base URLs of the proxies, used in turn.
+	// Envoys are the proxies' addresses, used in turn.
 	Envoys []string
 	// Pod is the address of the pod that direct streams and the crowd go to.
-	Pod     string
-	Streams []world.Stream
-	Crowd   world.Crowd
+	Pod      string
+	Streams  []world.Stream
+	Sessions []world.Session
+	Crowd    world.Crowd
+	// WarmUp is the call that an Envoy has to answer before the load starts, Greets whether TCP applications speak first.
+	WarmUp world.Call
+	Greets bool
 }
 
-// Name is how a request is named in the app.ID header. All are equally long, or equal requests would not be.
+// Name is how a request is named in the app.ID header. All are equally long, or equal requests would not be. Number 0 is
+// for what is no request of the load.
 func Name(id int) string { return fmt.Sprintf("%06d", id) }
 
 // Main reads a Config, sends one request through each Envoy until it is answered, writes a line with the start's time
@@ -36,22 +40,19 @@ func Main(in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&config); err != nil {
 		return fmt.Errorf("load: read config: %w", err)
 	}
-	client := &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 2048, DisableCompression: true, IdleConnTimeout: time.Minute,
-	}}
-	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+	r := newRun(config)
 	for _, envoy := range config.Envoys {
-		if err := warmUp(client, envoy); err != nil {
+		if err := r.warmUp(config.WarmUp, envoy); err != nil {
 			return err
 		}
 	}
-	start := time.Now()
-	if _, err := fmt.Fprintln(out, start.UnixNano()); err != nil {
+	r.start = time.Now()
+	if _, err := fmt.Fprintln(out, r.start.UnixNano()); err != nil {
 		return err
 	}
-	r := &run{client: client, fresh: fresh, envoys: config.Envoys, pod: config.Pod, start: start}
 	crowd := make(chan error, 1)
-	go func() { crowd <- gather(config.Crowd, config.Pod, start) }()
+	go func() { crowd <- gather(config.Crowd, config.Pod, r.start) }()
+	r.keep(config.Sessions)
 	r.sendAll(config.Streams)
 	if err := <-crowd; err != nil {
 		return fmt.Errorf("load: %w", err)
@@ -59,29 +60,19 @@ func Main(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(r.outcome())
 }
 
-// warmUp asks an Envoy until it answers 200, for 20 s.
-func warmUp(client *http.Client, envoy string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
+// warmUp makes calls to an Envoy until one succeeds, for 20 s.
+func (r *run) warmUp(call world.Call, envoy string) error {
+	late := time.After(20 * time.Second)
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, envoy+"/", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := client.Do(req)
-		if err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = fmt.Errorf("status %d", resp.StatusCode)
+		how := r.exchange(world.Stream{Call: call, Path: "/", Timeout: time.Second}, envoy, 0)
+		if how.kind == "" {
+			return nil
 		}
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("load: %s never answered: %w", envoy, err)
+		case <-late:
+			return fmt.Errorf("load: %s never answered: %s", envoy, how.kind)
 		case <-pause.C:
 		}
 	}
@@ -92,6 +83,7 @@ type run struct {
 	client, fresh *http.Client
 	envoys        []string
 	pod           string
+	greets        bool
 	start         time.Time
 
 	requests sync.WaitGroup
@@ -99,6 +91,18 @@ type run struct {
 	nextID   int
 	took     []time.Duration
 	failures []world.Failure
+	sessions []world.SessionEnd
+	channels map[string]*grpc.ClientConn
+}
+
+func newRun(config Config) *run {
+	return &run{
+		client: &http.Client{Transport: &http.Transport{
+			MaxIdleConnsPerHost: 2048, DisableCompression: true, IdleConnTimeout: time.Minute,
+		}},
+		fresh:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}},
+		envoys: config.Envoys, pod: config.Pod, greets: config.Greets, channels: make(map[string]*grpc.ClientConn),
+	}
 }
 
 // sendAll sends all streams and waits for the last answer.
@@ -134,56 +138,25 @@ func (r *run) newID() int {
 	return r.nextID
 }
 
-// request sends one request and keeps how it went.
+// target is where a call goes.
+func (r *run) target(s world.Stream, id int) string {
+	if s.Direct || s.Connect {
+		return r.pod
+	}
+	return r.envoys[id%len(r.envoys)]
+}
+
+// request makes one call and keeps how it went.
 func (r *run) request(s world.Stream, id int) {
 	sent := time.Now()
-	kind := r.exchange(s, id)
+	how := r.exchange(s, r.target(s, id), id)
 	took := time.Since(sent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.took = append(r.took, took)
-	if kind != "" {
-		r.failures = append(r.failures, world.Failure{ID: id, Stream: s.Name, At: sent.Sub(r.start), Took: took, Kind: kind})
+	if how.kind != "" {
+		r.failures = append(r.failures, world.Failure{
+			ID: id, Stream: s.Name, At: sent.Sub(r.start), Took: took, Kind: how.kind, Port: how.port,
+		})
 	}
-}
-
-// exchange returns the kind of failure, or "".
-func (r *run) exchange(s world.Stream, id int) string {
-	ctx, cancel := context.WithTimeout(context.Background(), s.Timeout)
-	defer cancel()
-	if s.Connect {
-		return connect(ctx, r.pod)
-	}
-	client, url := r.client, r.envoys[id%len(r.envoys)]
-	if s.Direct {
-		url = "http://" + r.pod
-		if !s.Keep {
-			client = r.fresh
-		}
-	}
-	url += s.Path
-	if s.Delay > 0 {
-		url += "?delay=" + s.Delay.String()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err.Error()
-	}
-	req.Header.Set(app.ID, Name(id))
-	resp, err := client.Do(req)
-	if err == nil {
-		_, err = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-	}
-	switch {
-	case ctx.Err() != nil:
-		return "timeout"
-	case err != nil:
-		return "reset"
-	case resp.StatusCode != http.StatusOK:
-		return strconv.Itoa(resp.StatusCode)
-	case resp.Header.Get(app.Header) == app.Stranger:
-		return "stranger"
-	}
-	return ""
 }

@@ -31,11 +31,12 @@ func (n *node) startLoad() (*client, error) {
 	}
 	n.clientPlace = ns
 	config := load.Config{
-		Streams: n.spec.Load, Crowd: n.spec.Crowd,
+		Streams: n.spec.Load, Sessions: n.spec.Sessions, Crowd: n.spec.Crowd,
+		WarmUp: n.warmUpCall(), Greets: n.spec.App.Greets,
 		Pod: net.JoinHostPort(n.podIP(n.pods[0]).String(), strconv.Itoa(world.AppPort)),
 	}
 	for _, p := range n.proxies {
-		config.Envoys = append(config.Envoys, "http://"+net.JoinHostPort(p.Address.String(), strconv.Itoa(proxy.Port)))
+		config.Envoys = append(config.Envoys, net.JoinHostPort(p.Address.String(), strconv.Itoa(proxy.Port)))
 	}
 	c := &client{cmd: exec.Command(self, "load"), log: filepath.Join(n.dir, "load.log")}
 	log, err := os.Create(c.log)
@@ -60,6 +61,17 @@ func (n *node) startLoad() (*client, error) {
 		return nil, err
 	}
 	return c, in.Close()
+}
+
+// warmUpCall is what any application of the run answers.
+func (n *node) warmUpCall() world.Call {
+	switch n.spec.Protocol {
+	case world.TCP:
+		return world.CallTCP
+	case world.GRPC:
+		return world.CallGRPC
+	}
+	return world.CallGet
 }
 
 // started waits for the load's start.

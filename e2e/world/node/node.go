@@ -191,9 +191,10 @@ func (n *node) reuse(p *pod) error {
 	if err != nil {
 		return err
 	}
-	stranger := &container{name: app.Stranger, log: p.dir + "/stranger.log", args: []string{
-		"app", "-name", app.Stranger, "-listen", net.JoinHostPort(n.wildcard(), fmt.Sprint(world.AppPort)),
-	}}
+	listen := net.JoinHostPort(n.wildcard(), fmt.Sprint(world.AppPort))
+	stranger := &container{
+		name: app.Stranger, log: p.dir + "/stranger.log", args: append(n.appArgs(app.Stranger), "-listen", listen),
+	}
 	return stranger.start(ns)
 }
 

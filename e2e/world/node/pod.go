@@ -8,12 +8,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"lameduck/e2e/world"
 	"lameduck/e2e/world/box"
+	"lameduck/e2e/world/load"
 )
 
 // The names of the containers.
@@ -63,16 +65,24 @@ func (n *node) newPod(i int) (*pod, error) {
 	return p, nil
 }
 
+// appArgs are the arguments of every application of the run, whatever it does in its end.
+func (n *node) appArgs(name string) []string {
+	args := []string{
+		"app", "-name", name, "-protocol", string(n.spec.Protocol), "-greets=" + strconv.FormatBool(n.spec.App.Greets),
+	}
+	if n.spec.TLS {
+		args = append(args, "-cert", n.certificate.cert, "-key", n.certificate.key)
+	}
+	return args
+}
+
 func (n *node) appContainer(p *pod) *container {
 	a := n.spec.App
-	c := &container{name: appName, log: filepath.Join(p.dir, "app.log"), args: []string{
-		"app", "-name", p.name, "-listen", a.Listen + ":" + strconv.Itoa(world.AppPort), "-served", p.servedFile(),
-		"-checks", p.checksFile(), "-on-term", string(a.OnTerm), "-serve-for", a.ServeFor.String(),
-		"-per-request=" + strconv.FormatBool(a.PerRequest), "-leave-child=" + strconv.FormatBool(a.LeaveChild),
-	}}
-	if n.spec.TLS {
-		c.args = append(c.args, "-cert", n.certificate.cert, "-key", n.certificate.key)
-	}
+	c := &container{name: appName, log: filepath.Join(p.dir, "app.log"), args: append(n.appArgs(p.name),
+		"-listen", a.Listen+":"+strconv.Itoa(world.AppPort), "-served", p.servedFile(), "-checks", p.checksFile(),
+		"-on-term", string(a.OnTerm), "-serve-for", a.ServeFor.String(),
+		"-per-request="+strconv.FormatBool(a.PerRequest), "-leave-child="+strconv.FormatBool(a.LeaveChild),
+	)}
 	if a.LeaveChild {
 		c.args = append([]string{"shell"}, c.args...)
 	}
@@ -181,7 +191,7 @@ func (p *pod) servedFile() string { return filepath.Join(p.dir, "served") }
 // served returns the ids of the requests that reached the application, in order.
 func (p *pod) served() []string {
 	content, _ := os.ReadFile(p.servedFile())
-	return strings.Fields(string(content))
+	return slices.DeleteFunc(strings.Fields(string(content)), func(id string) bool { return id == load.Name(0) })
 }
 
 func (p *pod) checksFile() string { return filepath.Join(p.dir, "checks") }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,11 @@ func (n *node) explain(failures []world.Failure) error {
 	var silent error
 	for i := range failures {
 		f := &failures[i]
-		e, ok := entries[load.Name(f.ID)]
+		name := load.Name(f.ID)
+		if f.Port > 0 {
+			name = proxy.PortID + strconv.Itoa(int(f.Port))
+		}
+		e, ok := entries[name]
 		if !ok && f.Kind != "stranger" {
 			silent = fmt.Errorf("nothing of request %d in Envoy's log", f.ID)
 		}

@@ -6,33 +6,41 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-
-	"lameduck/e2e/world/app"
 )
 
-// accessLog keeps the requests that did not end with an untroubled answer.
-func (c Config) accessLog() object {
-	failed := object{"or_filter": object{"filters": []object{
+// failedHTTP lets the requests through that did not end with an untroubled answer.
+func failedHTTP() object {
+	return object{"or_filter": object{"filters": []object{
 		{"response_flag_filter": object{}},
 		{"status_code_filter": object{"comparison": object{
 			"op": "GE", "value": object{"default_value": 400, "runtime_key": "world.access_log"},
 		}}},
 	}}}
-	return object{
-		"name":   "envoy.access_loggers.file",
-		"filter": failed,
+}
+
+// accessLog keeps what the filter lets through, by an id; without a filter all.
+func (c Config) accessLog(id string, filter object) object {
+	log := object{
+		"name": "envoy.access_loggers.file",
 		"typed_config": object{
 			"@type": typePrefix + "extensions.access_loggers.file.v3.FileAccessLog",
 			"path":  c.AccessLog(),
 			"log_format": object{"json_format": object{
-				"id":       "%REQ(" + app.ID + ")%",
+				"id":       id,
 				"flags":    "%RESPONSE_FLAGS%",
 				"details":  "%RESPONSE_CODE_DETAILS%",
 				"upstream": "%UPSTREAM_HOST%",
 			}},
 		},
 	}
+	if filter != nil {
+		log["filter"] = filter
+	}
+	return log
 }
+
+// PortID begins the id of a TCP session, which the client's port ends. (A number alone would not be logged as a text.)
+const PortID = "port "
 
 // LogEntry is one line of the access log.
 type LogEntry struct {

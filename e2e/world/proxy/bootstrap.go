@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lameduck/e2e/world"
+	"lameduck/e2e/world/app"
 )
 
 // object is a JSON object. Envoy's configuration is a tree of them; its generated Go types would weigh more than Envoy.
@@ -55,23 +56,45 @@ func (c Config) Bootstrap() ([]byte, error) {
 }
 
 func (c Config) listener() object {
+	filter := c.http()
+	if c.Protocol == world.TCP {
+		filter = c.tcp()
+	}
 	return object{
-		"name":    "http",
-		"address": object{"socket_address": object{"address": c.Address.String(), "port_value": Port}},
-		"filter_chains": []object{{"filters": []object{{
-			"name": "envoy.filters.network.http_connection_manager",
-			"typed_config": object{
-				"@type":        typePrefix + "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-				"stat_prefix":  "http",
-				"codec_type":   "HTTP1",
-				"route_config": object{"virtual_hosts": []object{c.virtualHost()}},
-				"http_filters": []object{{
-					"name":         "envoy.filters.http.router",
-					"typed_config": object{"@type": typePrefix + "extensions.filters.http.router.v3.Router"},
-				}},
-				"access_log": []object{c.accessLog()},
-			},
-		}}}},
+		"name":          "listener",
+		"address":       object{"socket_address": object{"address": c.Address.String(), "port_value": Port}},
+		"filter_chains": []object{{"filters": []object{filter}}},
+	}
+}
+
+func (c Config) tcp() object {
+	return object{
+		"name": "envoy.filters.network.tcp_proxy",
+		"typed_config": object{
+			"@type":       typePrefix + "extensions.filters.network.tcp_proxy.v3.TcpProxy",
+			"stat_prefix": "tcp",
+			"cluster":     Cluster,
+			"access_log":  []object{c.accessLog(PortID+"%DOWNSTREAM_REMOTE_PORT%", nil)},
+		},
+	}
+}
+
+// http takes HTTP/1.1, its upgrades to WebSocket, and HTTP/2 with prior knowledge.
+func (c Config) http() object {
+	return object{
+		"name": "envoy.filters.network.http_connection_manager",
+		"typed_config": object{
+			"@type":           typePrefix + "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+			"stat_prefix":     "http",
+			"codec_type":      "AUTO",
+			"upgrade_configs": []object{{"upgrade_type": "websocket"}},
+			"route_config":    object{"virtual_hosts": []object{c.virtualHost()}},
+			"http_filters": []object{{
+				"name":         "envoy.filters.http.router",
+				"typed_config": object{"@type": typePrefix + "extensions.filters.http.router.v3.Router"},
+			}},
+			"access_log": []object{c.accessLog("%REQ("+app.ID+")%", failedHTTP())},
+		},
 	}
 }
 

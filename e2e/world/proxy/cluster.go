@@ -38,7 +38,7 @@ func (c Config) cluster(r rule) object {
 
 // speak gives a cluster its protocol.
 func (c Config) speak(cluster object) {
-	if c.Protocol == world.HTTP2 {
+	if c.http2() {
 		cluster["typed_extension_protocol_options"] = object{
 			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": object{
 				"@type":                typePrefix + "extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -50,7 +50,7 @@ func (c Config) speak(cluster object) {
 		return
 	}
 	tls := object{"validation_context": object{"trusted_ca": object{"filename": c.CA}}}
-	if c.Protocol == world.HTTP2 {
+	if c.http2() {
 		tls["alpn_protocols"] = []string{"h2"}
 	}
 	cluster["transport_socket"] = object{
@@ -61,3 +61,5 @@ func (c Config) speak(cluster object) {
 		},
 	}
 }
+
+func (c Config) http2() bool { return c.Protocol == world.HTTP2 || c.Protocol == world.GRPC }

@@ -1,0 +1,64 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+
+	"lameduck/e2e/world"
+)
+
+// tcp makes one session of lines: a greeting if the application gives one, a message, its answer, the close.
+func (r *run) tcp(ctx context.Context, s world.Stream, to string, id int) outcome {
+	l, err := r.dialLine(ctx, to)
+	if err != nil {
+		return outcome{kind: "reset"}
+	}
+	defer l.close()
+	var answer string
+	if err = l.write(message(s, id)); err == nil {
+		answer, err = l.read()
+	}
+	return outcome{answered(answer, err, id), l.port}
+}
+
+// line is a TCP connection that carries lines.
+type line struct {
+	conn net.Conn
+	in   *bufio.Reader
+	port uint16
+	free func() bool
+}
+
+// dialLine connects, and takes the greeting if there is to be one. When the context ends, so does the connection.
+func (r *run) dialLine(ctx context.Context, to string) (*line, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
+	if err != nil {
+		return nil, err
+	}
+	l := &line{
+		conn: conn, in: bufio.NewReader(conn), port: netip.MustParseAddrPort(conn.LocalAddr().String()).Port(),
+		free: context.AfterFunc(ctx, func() { _ = conn.Close() }),
+	}
+	if r.greets {
+		_, err = l.read()
+	}
+	return l, err
+}
+
+func (l *line) close() {
+	l.free()
+	_ = l.conn.Close()
+}
+
+func (l *line) read() (string, error) {
+	text, err := l.in.ReadString('\n')
+	return strings.TrimSuffix(text, "\n"), err
+}
+
+func (l *line) write(text string) error {
+	_, err := l.conn.Write([]byte(text + "\n"))
+	return err
+}
