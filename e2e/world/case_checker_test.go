@@ -36,7 +36,8 @@ func TestChecksOfADrainingHostDoNotHoldThePod(t *testing.T) {
 		ends map[world.CheckKind]time.Duration
 	}{
 		{name: "kept connection", checker: world.Active{}},
-		{name: "new connections", checker: world.Active{Fresh: true}},
+		// Rhythm alone tells a gRPC check from a request, and a busy machine can spoil it: then it counts as long as the sleep.
+		{name: "new connections", checker: world.Active{Fresh: true}, ends: map[world.CheckKind]time.Duration{world.CheckGRPC: sleep}},
 		{name: "kept, alone", load: world.Stream{Until: until},
 			ends: map[world.CheckKind]time.Duration{world.CheckHTTP2: sleep, world.CheckGRPC: sleep}},
 		{name: "new, alone", checker: world.Active{Fresh: true}, load: world.Stream{Until: until},
@@ -46,7 +47,7 @@ func TestChecksOfADrainingHostDoNotHoldThePod(t *testing.T) {
 			ends: map[world.CheckKind]time.Duration{world.CheckHTTP2: sleep, world.CheckGRPC: sleep}},
 		{name: "new, jitter", checker: world.Active{Fresh: true, Jitter: 300 * time.Millisecond},
 			ends: map[world.CheckKind]time.Duration{world.CheckGRPC: sleep}},
-		{name: "two Envoys", envoys: 2, checker: world.Active{Fresh: true}},
+		{name: "two Envoys", envoys: 2, checker: world.Active{Fresh: true}, ends: map[world.CheckKind]time.Duration{world.CheckGRPC: sleep}},
 	} {
 		for _, k := range checkers {
 			t.Run(c.name+"/"+k.name, func(t *testing.T) {
