@@ -26,6 +26,8 @@ type connection struct {
 	// What came last, as far as samples tell it apart: the data since the sample before, the whole life at first sight.
 	tailSegments uint32
 	tailBytes    uint64
+	news         bool // it came with the present sample
+	answers      answers
 	debt         debtKind
 	held         bool // counted among the owed
 	app          bool // held by the application, not by lameduck
@@ -71,9 +73,7 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 	default:
 		l.fading = true
 	}
-	if c.debt = c.owes(s); c.debt == noDebt && c.sending(s) {
-		c.debt, l.fading = debt, true
-	}
+	l.settle(now, c, s)
 }
 
 // open enters a connection.
@@ -83,12 +83,15 @@ func (l *ledger) open(now time.Time, s *sockdiag.Socket, first bool) *connection
 	c.take(s.Info.DataSegsIn, s.Info.BytesReceived)
 	at := now.Add(-s.Info.LastDataRecv)
 	if first {
+		if c.source.node && !c.source.counts && c.segments > probeSegments {
+			c.source.counts = true // more than a probe sends
+		}
 		c.many = int(c.segments) >= small.needed()
 		if c.segments > 0 {
 			c.before = at
 			c.source.active = later(c.source.active, at)
 		}
-		c.probe = c.source.node
+		c.probe = c.source.node && !c.source.counts
 		c.young = c.probe && c.segments == 0 // the kubelet has just connected
 		return c
 	}
@@ -124,6 +127,7 @@ func (c *connection) take(segments uint32, bytes uint64) {
 	c.segments += segments
 	c.bytes += bytes
 	c.tailSegments, c.tailBytes = segments, bytes
+	c.news = segments > 0
 }
 
 // progress takes what has come on a known connection since it was last seen.
@@ -228,7 +232,11 @@ func (l *ledger) close(now time.Time, s *sockdiag.Socket, ours bool) *connection
 	case c == nil && void:
 		src := l.source(s.Remote.Addr())
 		src.connections++
-		src.plain = now
+		k := class{port: s.Local.Port()}
+		src.enter(k, now)
+		if row := src.row(k); row != nil {
+			row.untrained = now
+		}
 		return nil
 	case c == nil:
 		c = l.open(now, s, false)

@@ -16,6 +16,8 @@ import (
 const (
 	// period of reading the counters in a drain.
 	period = 250 * time.Millisecond
+	// lateTick is by how much a tick is late where lameduck itself did not run.
+	lateTick = time.Second
 	// holdPatience is how long a hold waits for a drain to begin. The kubelet calls preStop also when it restarts a
 	// container after a failed probe, and nothing tells which.
 	holdPatience = 5 * time.Second
@@ -174,8 +176,13 @@ func (d *Drain) sleep(timer *time.Timer) {
 
 // tick reads the counters and takes a sample where it is needed and can be afforded.
 func (d *Drain) tick() {
-	d.ticked = time.Now()
 	d.catchUp()
+	now := time.Now()
+	if now.Sub(d.ticked) > period+lateTick {
+		// We were stopped, or starved. The news of meanwhile may be on its way still.
+		d.next(Lost{})
+	}
+	d.ticked = now
 	d.next(Tick{})
 	if d.machine.Stale() {
 		d.want = true

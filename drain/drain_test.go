@@ -31,6 +31,7 @@ type fakeKernel struct {
 	calls    int
 	spent    time.Duration
 	explode  bool
+	stop     time.Duration // of the next reading of the counters
 	filtered []uint16
 }
 
@@ -87,6 +88,11 @@ func (k *fakeKernel) functions() Kernel {
 			return nil
 		},
 		Counters: func() (uint64, uint64, error) {
+			k.mu.Lock()
+			stop := k.stop
+			k.stop = 0
+			k.mu.Unlock()
+			time.Sleep(stop)
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.calls++
@@ -268,6 +274,19 @@ func TestDumpsTakeTwoPercentOfACoreAtMost(t *testing.T) {
 }
 
 // C23: whoever asks for the status all the time puts nothing off.
+// A process that was stopped (SIGSTOP, a frozen container, a starved machine) must not take what it missed for silence.
+func TestStoppedLameduckConcludesNothingFromItsAbsence(t *testing.T) {
+	inBubble(t, Config{Quiet: 2 * time.Second, Min: time.Millisecond, GracePeriod: 60 * time.Second}, func(r *running) {
+		r.Trigger("drain")
+		held := r.hold()
+		time.Sleep(time.Second)
+		r.kernel.set(func(k *fakeKernel) { k.stop = 4 * time.Second })
+		if took := <-held; took < 1*time.Second+4*time.Second+2*time.Second {
+			t.Errorf("released after %v, of which 4 s had been seen by nobody", took)
+		}
+	})
+}
+
 func TestAskingForTheStatusPutsNothingOff(t *testing.T) {
 	inBubble(t, Config{}, func(r *running) {
 		held := r.hold()

@@ -29,7 +29,8 @@ type ledger struct {
 	own         map[netip.Addr]bool
 	nodes       map[netip.Addr]bool
 	sources     map[netip.Addr]*source
-	others      *source // stands for all beyond maxSources
+	others      *source // stands for all beyond maxSources that count as Envoy
+	strangers   *source // and for all that do not
 	connections map[uint64]*connection
 	sample      uint
 	fading      bool // the last sample showed an answer that was being sent: time alone may change that
@@ -44,6 +45,7 @@ func newLedger(config Config) ledger {
 		nodes:       map[netip.Addr]bool{},
 		sources:     map[netip.Addr]*source{},
 		others:      &source{counts: true, crowd: true},
+		strangers:   &source{crowd: true},
 		connections: map[uint64]*connection{},
 	}
 	for _, a := range config.NodeIPs {
@@ -58,7 +60,10 @@ func (l *ledger) source(addr netip.Addr) *source {
 		return s
 	}
 	if len(l.sources) >= maxSources {
-		return l.others
+		if l.isEnvoy(addr) {
+			return l.others
+		}
+		return l.strangers
 	}
 	// The kubelet's probes come from the node; an Envoy there shows itself by more traffic than probes make.
 	s := &source{addr: addr, node: l.nodes[addr]}
@@ -97,6 +102,10 @@ func (l *ledger) lasts(since time.Duration) map[*source]time.Time {
 		}
 	}
 	for _, s := range l.sources {
+		if s.addr == refusedSource && since >= trainLimit {
+			enter(s, s.plain) // single ones may be anybody's, whom no --envoy tells
+			continue
+		}
 		enter(s, l.lastOf(s, since))
 	}
 	enter(l.others, l.others.plain)

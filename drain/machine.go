@@ -29,10 +29,11 @@ type Machine struct {
 	effects []Effect
 
 	// While serving.
-	known  map[netip.AddrPort]takeover.Listener // listeners seen, for what a death's event does not tell (V6ONLY)
-	listed map[netip.AddrPort]bool              // the last whole list
-	deaths map[netip.AddrPort]time.Time
-	ever   bool // something has listened
+	known   map[netip.AddrPort]takeover.Listener // listeners seen, for what a death's event does not tell (V6ONLY)
+	listed  map[netip.AddrPort]bool              // the last whole list
+	deaths  map[netip.AddrPort]time.Time
+	ever    bool // something has listened
+	crowded bool // more listens than can be watched
 
 	// From the trigger on.
 	trigger    string
@@ -45,6 +46,7 @@ type Machine struct {
 	ports      []*port
 	first      bool // no sample has been taken yet
 	fresh      bool // the last sample is newer than the last segment received
+	opened     bool // it showed a listener that is new
 	blind      bool
 	deaf       bool      // destroy events are not heard: connections between two samples go unseen
 	unseen     bool      // not even /proc tells
@@ -241,7 +243,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 	}
 	m.unseen = false
 	m.ledger.sample++
-	m.connections, m.ledger.fading = 0, false
+	m.connections, m.ledger.fading, m.opened = 0, false, false
 	for _, p := range m.ports {
 		p.seen = false
 	}
@@ -266,7 +268,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 			m.do(Kick{})
 		}
 	}
-	m.fresh, m.first = true, false
+	m.fresh, m.first = !m.opened, false
 	if e.Blind != nil {
 		m.owed = max(owedSockets, m.ledger.countOwed(now.Sub(m.start))) // an answer that was owed when sight was lost still may be
 		return

@@ -17,39 +17,141 @@ const (
 
 const (
 	// sendingFor is how long after a segment out an answer counts as still being sent: it may come in pieces.
+	// atOnce is how soon an answer comes that has no more to come.
 	sendingFor = time.Second
 	atOnce     = 50 * time.Millisecond
+	// maxPause is the longest pause between two pieces that is waited for.
+	maxPause = 5 * time.Second
+	// slowAfter is how long a request waits before another that comes makes it unknown which was answered.
+	slowAfter = 500 * time.Millisecond
 	// replyWithin, with the round trip, is how soon a client's HTTP/2 code answers what was sent to it. The ages are in
 	// jiffies: two of them may lie between.
 	replyWithin = 10 * time.Millisecond
 	// maxControl is the longest of what it answers alone: WINDOW_UPDATE twice in a TLS 1.2 record, say.
 	maxControl = 55
+	// minPreface is the least that opens an HTTP/2 connection with a request; maxOpening the most that its server sends
+	// before an answer (measured: 61 bytes of net/http, 39 to 75 of grpc-go).
+	minPreface, maxOpening = 60, 75
 )
+
+// answers follows what leaves on a connection.
+type answers struct {
+	out   uint64 // bytes sent, as seen last
+	since uint64 // of these since the last request, or the last row of them, came
+	asked uint64 // bytes of that
+	// waits is since when the request has waited that was owed its answer in the sample before; zero if none was.
+	waits time.Time
+	// framed: it carries control frames. Over HTTP/2 a short request may be answered beside a long one.
+	framed bool
+	// overtaken: while a request had waited for long another came, over HTTP/2. Which of them was answered is not known.
+	overtaken bool
+	// sent is when something left last, pause the longest between two pieces of an answer.
+	sent  time.Time
+	pause time.Duration
+}
+
+// settle judges what a connection owes by the present sample.
+func (l *ledger) settle(now time.Time, c *connection, s *sockdiag.Socket) {
+	c.follow(now, s)
+	c.debt = c.owes(s)
+	if c.answers.waits = (time.Time{}); c.debt != noDebt {
+		c.answers.waits = now.Add(-s.Info.LastDataRecv)
+	}
+	if c.debt != debt && c.sending(s) {
+		c.debt, l.fading = debt, true
+	}
+	c.news = false
+}
+
+// follow takes in what has left since the sample before.
+func (c *connection) follow(now time.Time, s *sockdiag.Socket) {
+	if !s.HasInfo {
+		return
+	}
+	a := &c.answers
+	out := s.Info.BytesAcked + uint64(s.WQueue)
+	if a.sent.IsZero() && out > maxOpening {
+		a.out = out // the past of a connection that is older: what of it answered what is unknown
+	}
+	grown := out - min(a.out, out)
+	sent := now.Add(-s.Info.LastDataSent)
+	switch {
+	case c.news && !c.alone(controls(c.tailBytes)):
+		a.overtaken = a.overtaken || a.framed && !a.waits.IsZero() && now.Sub(a.waits) >= slowAfter
+		a.since, a.asked, a.pause = grown, c.tailBytes, 0
+	case c.news && controls(grown): // PING, answered
+	case grown > 0:
+		if a.since > 0 && !a.unanswered() && s.Info.LastDataRecv-s.Info.LastDataSent >= atOnce {
+			a.pause = min(max(a.pause, sent.Sub(a.sent)), maxPause)
+		}
+		a.since += grown
+	}
+	a.out, a.sent = max(a.out, out), sent
+	a.framed = a.framed || c.news && c.alone(controls(c.tailBytes)) || grown > 0 && a.unanswered()
+}
+
+// alone tells whether what came last was one segment, and of that kind.
+func (c *connection) alone(kind bool) bool { return c.tailSegments == 1 && kind }
+
+// controls tells whether so many bytes are what a server's HTTP/2 code or a client's sends on its own: PING (17 bytes),
+// WINDOW_UPDATE (13, mostly two at once), SETTINGS acknowledged (9), in a TLS 1.3 record (22 more) or in none. The shortest
+// answer over HTTP/1.1 has 38.
+func controls(bytes uint64) bool {
+	switch bytes {
+	case 9, 13, 17, 22, 26, 30, 35, 39, 43, 48, 52:
+		return true
+	}
+	return false
+}
+
+// unanswered tells whether all that has left since the last request may be control frames, as gRPC's server sends them
+// when a request comes, and a server whose window a long body fills. At first nothing else may have left at all but what
+// opens a connection: SETTINGS, their acknowledgement, WINDOW_UPDATE.
+func (a *answers) unanswered() bool {
+	windows := a.since / 13
+	switch {
+	case a.since == 0:
+		return false
+	case controls(a.since):
+		return true
+	case a.since%13 == 0 && windows <= 2+a.asked/2048:
+		return true
+	}
+	return a.since == a.out && a.asked >= minPreface && a.out <= maxOpening
+}
 
 // owes tells whether a request on this connection has not been answered yet, as far as the kernel can know: the ages are in
 // jiffies, so a request that follows the last answer within 4 ms looks answered.
 //
 // HTTP/2 has a client speak after the answer: it acknowledges SETTINGS and PING, and widens its window. That looks like a
 // request, for ever where the connection is idle from then on (of 40 pools of real Envoys up to 14 did). It comes within a
-// round trip of what it answers, and is short: 9 to 26 bytes, and a TLS record around it.
+// round trip of what it answers, and is short: 9 to 26 bytes, and a TLS record around it. And it has a server speak before
+// the answer, which looks like one.
 func (c *connection) owes(s *sockdiag.Socket) debtKind {
 	switch {
 	case queued(s):
+		if s.State != sockdiag.Established {
+			return doubtful // one side has closed: the answer may never be read, or the request never
+		}
 		return debt
 	case s.State == sockdiag.TimeWait || s.State == sockdiag.FinWait2 || !s.HasInfo || s.Info.DataSegsIn == 0:
 		return noDebt
 	case s.Info.DataSegsOut == 0:
 		return debt
-	case s.Info.LastDataRecv >= s.Info.LastDataSent:
-		return noDebt
-	case s.Info.LastDataSent-s.Info.LastDataRecv > replyWithin+s.Info.RoundTrip:
-		return debt
-	case c.tailSegments == 1 && c.tailBytes > maxControl:
-		return debt
-	case c.tailBytes < smallTrain*uint64(c.tailSegments): // no request over HTTP/1.1, which has no such frames, is as short
-		return noDebt
 	}
-	return doubtful
+	late := s.Info.LastDataSent - s.Info.LastDataRecv // by so much the last data came after the last that left
+	switch {
+	case late > replyWithin+s.Info.RoundTrip:
+		return debt
+	case late > 0 && c.alone(c.tailBytes > maxControl):
+		return debt
+	// Over HTTP/1.1, which has no such frames, no request is as short.
+	case late > 0 && c.tailBytes >= smallTrain*uint64(c.tailSegments):
+		return doubtful
+	case c.answers.overtaken || c.answers.unanswered():
+		return doubtful
+	}
+	return noDebt
 }
 
 // queued tells whether data waits to be read by the application, or to reach the client.
@@ -64,8 +166,8 @@ func queued(s *sockdiag.Socket) bool {
 // sending tells whether an answer may still be on its way out: a piece of it has left just now, and a while after its
 // request. What is answered at once, as a health check is, has no more to come.
 func (c *connection) sending(s *sockdiag.Socket) bool {
-	return s.HasInfo && s.Info.DataSegsOut > 0 && s.Info.LastDataSent < sendingFor && c.row.period == 0 &&
-		s.Info.LastDataRecv-s.Info.LastDataSent >= atOnce
+	return s.HasInfo && s.Info.DataSegsOut > 0 && c.row.period == 0 &&
+		s.Info.LastDataSent < max(sendingFor, 2*c.answers.pause) && s.Info.LastDataRecv-s.Info.LastDataSent >= atOnce
 }
 
 // holds tells whether the hold and the exit wait for this connection's answer.

@@ -3,6 +3,8 @@ package drain
 import (
 	"testing"
 	"time"
+
+	"lameduck/netns/sockdiag"
 )
 
 // later moves the clock without a tick: what happens next shares the next sample with what came before.
@@ -85,5 +87,124 @@ func TestDoubtAtFirstSightLastsAsLongAsTheSleep(t *testing.T) {
 	w.run(40 * time.Second)
 	if got := w.releasedAt.Sub(start); got < trainLimit || got > trainLimit+half {
 		t.Errorf("released after %v", got)
+	}
+}
+
+// A server's HTTP/2 code speaks when a request comes, and long before the answer (measured of grpc-go and net/http).
+func TestFrameBeforeTheAnswerIsNoAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked  int
+		frames []int
+		fresh  bool // the connection opens with this request
+	}{
+		"gRPC: PING and WINDOW_UPDATE":             {300, []int{30}, false},
+		"gRPC: PING alone":                         {60, []int{17}, false},
+		"in TLS":                                   {322, []int{39}, false},
+		"gRPC, first request":                      {320, []int{39, 30}, true},
+		"net/http, first request":                  {217, []int{61}, true},
+		"net/http: the windows of a body of 20 kB": {20300, []int{26, 26, 26, 26, 26}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+			old := w.open(envoy)
+			w.request(old, 300)
+			w.trigger()
+			w.run(half)
+			if c.fresh {
+				old = w.open(envoy)
+			}
+			w.send(old, c.asked)
+			for _, f := range c.frames {
+				w.later(time.Millisecond)
+				w.leave(old, f)
+			}
+			w.later(time.Millisecond)
+			w.send(old, 17) // PING acknowledged
+			w.run(12 * time.Second)
+			w.wantHeld()
+			w.answer(old)
+			w.run(30 * time.Second)
+			w.wantReleased(12500*time.Millisecond, sendingFor+half)
+		})
+	}
+}
+
+// HTTP/2 again: a short request beside a long one is answered, and the long one is not.
+func TestRequestBesideASlowOneLeavesItOwed(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	c := w.open(envoy)
+	w.request(c, 300)
+	w.trigger()
+	w.run(half)
+	w.send(c, 60)
+	w.leave(c, 17) // PING
+	w.run(2 * half)
+	w.request(c, 60)
+	w.run(20 * time.Second)
+	w.wantHeld()
+	w.run(time.Minute)
+	w.wantReleased(trainLimit, half)
+}
+
+// An upload comes in many pieces, and is one request.
+func TestAnsweredUploadIsNotOwed(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	c := w.open(envoy)
+	w.request(c, 300)
+	w.trigger()
+	for range 8 {
+		w.send(c, 40_000)
+		w.run(half)
+	}
+	w.answer(c)
+	at := w.since()
+	w.run(time.Minute)
+	w.wantReleased(at+5*time.Second-half, 2*half)
+}
+
+func TestAnswerWhosePiecesAreFarApartIsOwed(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	c := w.open(envoy)
+	w.request(c, 300)
+	w.later(time.Millisecond)
+	w.trigger()
+	for w.since() < 12*time.Second {
+		w.run(1500 * time.Millisecond)
+		w.leave(c, 1000)
+		w.wantHeld()
+	}
+	at := w.since()
+	w.run(time.Minute)
+	w.wantReleased(at+2*time.Second, time.Second)
+}
+
+// A PING of Envoy's own (connection_keepalive) asks for nothing that the drain would wait for.
+func TestAnsweredPingIsNotOwed(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	c := w.open(envoy)
+	w.request(c, 300)
+	w.trigger()
+	w.run(half)
+	w.send(c, 17)
+	w.leave(c, 17)
+	w.run(time.Minute)
+	w.wantReleased(5500*time.Millisecond, half)
+}
+
+// Who waits for an answer that one side has hung up on, waits no longer than the sleep.
+func TestHalfOpenRemainderHoldsNoLongerThanTheSleep(t *testing.T) {
+	for name, change := range map[string]func(*sockdiag.Socket){
+		"the client closed, the application never read": func(s *sockdiag.Socket) { s.State, s.RQueue = sockdiag.CloseWait, 300 },
+		"the application closed, the client is lost":    func(s *sockdiag.Socket) { s.State, s.WQueue, s.Inode = sockdiag.FinWait1, 300, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+			c := w.open(envoy)
+			w.request(c, 300)
+			change(w.conns[c])
+			w.trigger()
+			w.run(time.Minute)
+			w.wantReleased(trainLimit, half)
+		})
 	}
 }

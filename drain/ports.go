@@ -33,10 +33,14 @@ type port struct {
 
 // listening remembers the pod's listeners. What is no longer among them has died, though its event may come a second late.
 func (m *Machine) listening(now time.Time, e Listening) {
-	m.listed = map[netip.AddrPort]bool{}
+	m.listed, m.crowded = map[netip.AddrPort]bool{}, false
 	for i := range e.Listeners {
 		s := &e.Listeners[i]
-		if m.appListener(s.Local) && len(m.listed) < maxPorts {
+		switch {
+		case !m.appListener(s.Local):
+		case len(m.listed) >= maxPorts:
+			m.crowded = true
+		default:
 			m.ever, m.listed[s.Local] = true, true
 			m.known[s.Local] = takeover.Listener{Addr: s.Local, V6Only: s.V6Only}
 			delete(m.deaths, s.Local)
@@ -87,12 +91,29 @@ func (m *Machine) listenerDied(now time.Time, a netip.AddrPort) {
 		m.ports[i].dying = true
 	case i < 0 && len(m.ports) < maxPorts && now.Sub(m.start) <= lateDeath:
 		// It had closed already when the trigger came, and is told late.
-		late := &port{listener: takeover.Listener{Addr: a}, state: portGone}
-		m.ports = append(m.ports, late)
-		m.watch([]*port{late})
+		m.addPort(takeover.Listener{Addr: a, V6Only: m.besideIPv4(a)}, portGone)
 	}
 	m.do(Kick{})
 	m.do(Sample{})
+}
+
+// addPort takes a listener in that the trigger's list did not show.
+func (m *Machine) addPort(l takeover.Listener, state portState) {
+	p := &port{listener: l, state: state, seen: true}
+	m.ports = append(m.ports, p)
+	m.watch([]*port{p})
+}
+
+// besideIPv4 tells whether [::] was listened on beside 0.0.0.0 of the same port: then it took IPv6 only, which a death's
+// event does not tell.
+func (m *Machine) besideIPv4(a netip.AddrPort) bool {
+	if a.Addr() != netip.IPv6Unspecified() {
+		return false
+	}
+	beside := netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port())
+	_, known := m.known[beside]
+	_, died := m.deaths[beside]
+	return known || died || slices.ContainsFunc(m.ports, func(p *port) bool { return p.listener.Addr == beside })
 }
 
 // watch follows all ports, and readies the takeover of these.
@@ -125,8 +146,13 @@ func (m *Machine) findPorts(now time.Time) {
 	}
 	for a := range m.deaths {
 		if _, ok := m.known[a]; !ok {
-			m.ports = append(m.ports, &port{listener: takeover.Listener{Addr: a}, state: portGone})
+			m.ports = append(m.ports, &port{listener: takeover.Listener{Addr: a, V6Only: m.besideIPv4(a)}, state: portGone})
 		}
+	}
+	if m.crowded {
+		m.deaf = true
+		m.degrade("the pod has more than %d listeners: the others are not watched, and the hold is a sleep of %s; name the application's ports by --port",
+			maxPorts, m.config.blindFor())
 	}
 	slices.SortFunc(m.ports, func(a, b *port) int { return a.listener.Addr.Compare(b.listener.Addr) })
 }
@@ -167,11 +193,12 @@ func (m *Machine) setPort(l takeover.Listener, state portState) {
 
 // seeListener follows a listener's accept queue: nobody accepts where a child process holds a dead application's port.
 func (m *Machine) seeListener(now time.Time, s *Seen) {
+	found := false
 	for _, p := range m.ports {
 		if p.listener.Addr != s.Local {
 			continue
 		}
-		p.seen = true
+		p.seen, found = true, true
 		if s.Ours || p.state == portTaken {
 			continue
 		}
@@ -187,5 +214,12 @@ func (m *Machine) seeListener(now time.Time, s *Seen) {
 				slog.String("reason", fmt.Sprintf("%s accepts nothing: %d connections wait; a child process may hold the listener", s.Local, s.RQueue)),
 				slog.Duration("elapsed", now.Sub(m.start)))
 		}
+	}
+	if !found && !s.Ours && m.appListener(s.Local) && len(m.ports) < maxPorts {
+		// The application has opened it since the trigger. What came on it before the next sample is not known.
+		m.ever, m.opened = true, true
+		m.addPort(takeover.Listener{Addr: s.Local, V6Only: s.V6Only}, portListening)
+		m.lost(now)
+		m.do(Sample{})
 	}
 }

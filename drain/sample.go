@@ -45,8 +45,8 @@ func (d *Drain) list() {
 	d.next(Listening{found})
 }
 
-// watched are the states of a socket that may still carry a request or an answer.
-var watched = sockdiag.Of(sockdiag.Listen, sockdiag.Established, sockdiag.FinWait1, sockdiag.FinWait2,
+// watched are the states of a connection that may still carry a request or an answer.
+var watched = sockdiag.Of(sockdiag.Established, sockdiag.FinWait1, sockdiag.FinWait2,
 	sockdiag.CloseWait, sockdiag.LastAck, sockdiag.Closing)
 
 // sample takes a dump if one is wanted and the budget allows it.
@@ -57,15 +57,16 @@ func (d *Drain) sample() {
 	}
 	d.want = false
 	q := sockdiag.Query{States: watched, Ports: d.ports}
-	runtime.LockOSThread() // CPU time is a thread's
+	listeners := sockdiag.Query{States: sockdiag.Of(sockdiag.Listen)} // of all ports: the application may open more
+	runtime.LockOSThread()                                            // CPU time is a thread's
 	before := d.spent()
-	err := d.dump(d.options.Kernel.Dump, q)
+	err := d.dump(d.options.Kernel.Dump, listeners, q)
 	if err != nil {
-		err = d.dump(d.options.Kernel.Dump, q) // a table that changes under a dump interrupts it
+		err = d.dump(d.options.Kernel.Dump, listeners, q) // a table that changes under a dump interrupts it
 	}
 	var perr error
 	if err != nil {
-		perr = d.dump(d.options.Kernel.ProcDump, q)
+		perr = d.dump(d.options.Kernel.ProcDump, listeners, q)
 	}
 	cost := d.spent() - before
 	runtime.UnlockOSThread()
@@ -89,14 +90,19 @@ func (d *Drain) spent() time.Duration {
 	return d.options.Kernel.CPU()
 }
 
-func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) error, q sockdiag.Query) error {
+func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) error, queries ...sockdiag.Query) error {
 	d.buffer = d.buffer[:0]
-	if len(d.ports) == 0 {
-		return nil // without a port the query would mean every socket
+	for i, q := range queries {
+		if i > 0 && len(q.Ports) == 0 {
+			continue // without a port the query would mean every socket
+		}
+		if err := dump(q, func(s *sockdiag.Socket) bool {
+			ours := d.options.Taker != nil && d.options.Taker.Owns(s.Local, s.Remote)
+			d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours})
+			return true
+		}); err != nil {
+			return err
+		}
 	}
-	return dump(q, func(s *sockdiag.Socket) bool {
-		ours := d.options.Taker != nil && d.options.Taker.Owns(s.Local, s.Remote)
-		d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours})
-		return true
-	})
+	return nil
 }

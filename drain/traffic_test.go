@@ -257,3 +257,60 @@ func TestConnectionThatWasOnlyAnsweredHoldsDrain(t *testing.T) {
 	w.run(20 * time.Second)
 	w.wantReleased(7*time.Second, half)
 }
+
+// An Envoy on the node, known by a connection that carried more than a probe does before the trigger.
+func TestOldConnectionFromTheNodeThatWasNoProbeHoldsDrain(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	c := w.open(node)
+	for range 60 {
+		w.request(c, 300)
+	}
+	w.later(time.Second)
+	w.send(c, 300)
+	w.trigger()
+	w.run(8 * time.Second)
+	w.wantHeld()
+}
+
+// Sources beyond the ledger's bounds are Envoys or not, as the others are.
+func TestStrangersBeyondTheLedgersBoundsDoNotHoldDrain(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second, Envoy: []netip.Prefix{netip.PrefixFrom(envoy, 32)}})
+	w.trigger()
+	for i := 0; w.since() < 20*time.Second; i++ {
+		for j := range 100 {
+			w.once(netip.AddrFrom4([4]byte{10, 9, byte(i), byte(j)}), 3000)
+		}
+		w.run(period)
+	}
+	w.wantReleased(5*time.Second, half)
+}
+
+// An application that closes by RST hides what its checks were; their rhythm tells.
+func TestChecksThatTheAppResetsAreATrain(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 120 * time.Second})
+	w.trigger()
+	for w.since() < 40*time.Second {
+		c := w.open(envoy)
+		s := *w.conns[c]
+		s.Remote, s.HasInfo = netip.AddrPortFrom(envoy, 0), true
+		delete(w.conns, c)
+		w.next(Ended{Socket: s})
+		w.run(2 * time.Second)
+	}
+	w.wantReleased(trainLimit, half)
+}
+
+// Nobody knows whose SYN it was: another pod's scan must not keep this one to its deadline.
+func TestSingleRefusedSYNsHoldDrainNoLongerThanTheSleep(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	w.trigger()
+	w.next(Terminated{})
+	w.appExits()
+	r := rand.New(rand.NewPCG(5, 5))
+	for w.since() < 50*time.Second && w.exitedAt.IsZero() {
+		w.refused++
+		w.segs++
+		w.run(time.Duration(700+r.IntN(1600)) * time.Millisecond)
+	}
+	w.wantExit(ReasonQuiet, trainLimit, 2*half)
+}

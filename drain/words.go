@@ -128,8 +128,11 @@ func (m *Machine) sending(now time.Time) []string {
 }
 
 func (s *source) name() string {
-	if s.addr.IsValid() {
+	switch {
+	case s.addr.IsValid():
 		return s.addr.String()
+	case s.crowd:
+		return fmt.Sprintf("one of more than %d sources", maxSources)
 	}
 	return "a refused client"
 }

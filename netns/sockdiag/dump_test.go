@@ -32,7 +32,7 @@ func TestDumpTellsAllWithoutPrivilege(t *testing.T) {
 		if conn.Cookie == 0 || conn.Inode == 0 {
 			t.Errorf("identity: %+v", conn)
 		}
-		want := sockdiag.Info{BytesReceived: 5, DataSegsIn: 1, DataSegsOut: 1}
+		want := sockdiag.Info{BytesReceived: 5, BytesAcked: 3, DataSegsIn: 1, DataSegsOut: 1}
 		want.LastDataSent, want.LastDataRecv, want.RoundTrip = conn.Info.LastDataSent, conn.Info.LastDataRecv, conn.Info.RoundTrip
 		if !conn.HasInfo || conn.Info != want || conn.Info.RoundTrip <= 0 {
 			t.Errorf("after 5 bytes in and 3 out: %+v", conn.Info)

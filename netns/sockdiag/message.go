@@ -36,6 +36,7 @@ const (
 	infoLastDataSent  = 44
 	infoLastDataRecv  = 52
 	infoRoundTrip     = 68
+	infoBytesAcked    = 120
 	infoBytesReceived = 128
 	infoDataSegsIn    = 152
 	infoDataSegsOut   = 156
@@ -95,6 +96,7 @@ func decodeInfo(b []byte, s *Socket) {
 		LastDataSent:  time.Duration(ne32(b[infoLastDataSent:])) * time.Millisecond,
 		LastDataRecv:  time.Duration(ne32(b[infoLastDataRecv:])) * time.Millisecond,
 		RoundTrip:     time.Duration(ne32(b[infoRoundTrip:])) * time.Microsecond,
+		BytesAcked:    binary.NativeEndian.Uint64(b[infoBytesAcked:]),
 		BytesReceived: binary.NativeEndian.Uint64(b[infoBytesReceived:]),
 		DataSegsIn:    ne32(b[infoDataSegsIn:]),
 		DataSegsOut:   ne32(b[infoDataSegsOut:]),

@@ -1,6 +1,7 @@
 package sockdiag
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"testing"
@@ -33,9 +34,10 @@ func TestTCPInfoOfOtherKernels(t *testing.T) {
 	put32(full[infoLastDataSent:], 7)
 	put32(full[infoLastDataRecv:], 9)
 	put32(full[infoRoundTrip:], 250)
+	binary.NativeEndian.PutUint64(full[infoBytesAcked:], 1<<40)
 	put32(full[infoDataSegsIn:], 3)
 	put32(full[infoDataSegsOut:], 4)
-	want := Info{LastDataSent: 7 * time.Millisecond, LastDataRecv: 9 * time.Millisecond, RoundTrip: 250 * time.Microsecond, DataSegsIn: 3, DataSegsOut: 4}
+	want := Info{LastDataSent: 7 * time.Millisecond, LastDataRecv: 9 * time.Millisecond, RoundTrip: 250 * time.Microsecond, BytesAcked: 1 << 40, DataSegsIn: 3, DataSegsOut: 4}
 	for name, c := range map[string]struct {
 		info []byte
 		has  bool

@@ -64,8 +64,8 @@ type Info struct {
 	LastDataSent, LastDataRecv time.Duration
 	// RoundTrip is the smoothed round-trip time, in steps of a microsecond.
 	RoundTrip time.Duration
-	// BytesReceived counts payload; a FIN adds one to it.
-	BytesReceived uint64
+	// BytesReceived and BytesAcked count payload, what came and what the peer has acknowledged; a FIN adds one to each.
+	BytesReceived, BytesAcked uint64
 	// DataSegsIn and DataSegsOut count segments that carried payload; a FIN adds nothing.
 	DataSegsIn, DataSegsOut uint32
 }
