@@ -32,13 +32,16 @@ const (
 	// minPreface is the least that opens an HTTP/2 connection with a request; maxOpening the most that its server sends
 	// before an answer (measured: 61 bytes of net/http, 39 to 75 of grpc-go).
 	minPreface, maxOpening = 60, 75
+	// perSegment is what control frames may leave for each segment that came: a request, or a frame that acknowledges.
+	perSegment = 26
 )
 
 // answers follows what leaves on a connection.
 type answers struct {
-	out   uint64 // bytes sent, as seen last
-	since uint64 // of these since the last request, or the last row of them, came
-	asked uint64 // bytes of that
+	out      uint64 // bytes sent, as seen last
+	since    uint64 // of these since the last request, or the last row of them, came
+	asked    uint64 // bytes of that, and segments
+	segments uint32
 	// waits is since when the request has waited that was owed its answer in the sample before; zero if none was.
 	waits time.Time
 	// framed: it carries control frames. Over HTTP/2 a short request may be answered beside a long one.
@@ -70,7 +73,7 @@ func (c *connection) follow(now time.Time, s *sockdiag.Socket) {
 	}
 	a := &c.answers
 	out := s.Info.BytesAcked + uint64(s.WQueue)
-	if a.sent.IsZero() && out > maxOpening {
+	if a.sent.IsZero() && out > opening(c.segments) {
 		a.out = out // the past of a connection that is older: what of it answered what is unknown
 	}
 	grown := out - min(a.out, out)
@@ -78,7 +81,7 @@ func (c *connection) follow(now time.Time, s *sockdiag.Socket) {
 	switch {
 	case c.news && !c.alone(controls(c.tailBytes)):
 		a.overtaken = a.overtaken || a.framed && !a.waits.IsZero() && now.Sub(a.waits) >= slowAfter
-		a.since, a.asked, a.pause = grown, c.tailBytes, 0
+		a.since, a.asked, a.segments, a.pause = grown, c.tailBytes, c.tailSegments, 0
 	case c.news && controls(grown): // PING, answered
 	case grown > 0:
 		if a.since > 0 && !a.unanswered() && s.Info.LastDataRecv-s.Info.LastDataSent >= atOnce {
@@ -104,21 +107,24 @@ func controls(bytes uint64) bool {
 	return false
 }
 
-// unanswered tells whether all that has left since the last request may be control frames, as gRPC's server sends them
-// when a request comes, and a server whose window a long body fills. At first nothing else may have left at all but what
-// opens a connection: SETTINGS, their acknowledgement, WINDOW_UPDATE.
+// unanswered tells whether all that has left since the last requests may be control frames, as gRPC's server sends them
+// when a request comes, and a server whose window a long body fills. At first it may be what opens a connection: SETTINGS,
+// their acknowledgement, WINDOW_UPDATE. The shortest answer of gRPC has 36 bytes, and the least that comes with it 17.
 func (a *answers) unanswered() bool {
-	windows := a.since / 13
+	least := uint64(0)
 	switch {
 	case a.since == 0:
 		return false
-	case controls(a.since):
-		return true
-	case a.since%13 == 0 && windows <= 2+a.asked/2048:
-		return true
+	case a.since == a.out && a.asked >= minPreface:
+		least = opening(a.segments)
+	case a.framed:
+		least = perSegment * uint64(a.segments)
 	}
-	return a.since == a.out && a.asked >= minPreface && a.out <= maxOpening
+	return a.since <= least || controls(a.since) || a.since%13 == 0 && a.since/13 <= 2+a.asked/2048
 }
+
+// opening is what may have left on a connection without an answer, since it began.
+func opening(segments uint32) uint64 { return maxOpening + perSegment*uint64(max(segments, 1)-1) }
 
 // owes tells whether a request on this connection has not been answered yet, as far as the kernel can know: the ages are in
 // jiffies, so a request that follows the last answer within 4 ms looks answered.

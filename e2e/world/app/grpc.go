@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -29,14 +30,22 @@ func newGRPC(name string, b book) *grpc.Server {
 	return server
 }
 
-// talker is what the application says over gRPC. Its answer to a message is its own name.
+// talker is what the application says over gRPC. Its answer to a message is its own name, after the delay that follows the
+// message's id.
 type talker struct {
 	name string
 	book book
 }
 
-func (t talker) Call(ctx context.Context, _ *talk.Text) (*talk.Text, error) {
+func (t talker) Call(ctx context.Context, in *talk.Text) (*talk.Text, error) {
 	t.begin(ctx)
+	_, rest, _ := strings.Cut(in.GetValue(), " ")
+	if delay, err := time.ParseDuration(rest); err == nil {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+		}
+	}
 	return talk.Of(t.name), nil
 }
 

@@ -36,7 +36,7 @@ func (r *run) exchange(s world.Stream, to string, id int) outcome {
 	case world.CallWebSocket:
 		o.kind = r.webSocket(ctx, s, to, id)
 	case world.CallGRPC:
-		o.kind = r.unary(ctx, to, id)
+		o.kind = r.unary(ctx, s, to, id)
 	case world.CallGRPCStream:
 		o.kind = r.shortStream(ctx, to, id)
 	default:

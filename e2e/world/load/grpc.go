@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"lameduck/e2e/world"
 	"lameduck/e2e/world/app"
 	"lameduck/e2e/world/talk"
 )
@@ -18,14 +19,18 @@ import (
 // shortOrder is what a CallGRPCStream asks for.
 const shortOrder = "3 20ms"
 
-// unary makes one call with an answer.
-func (r *run) unary(ctx context.Context, to string, id int) string {
+// unary makes one call with an answer, which takes the stream's delay.
+func (r *run) unary(ctx context.Context, s world.Stream, to string, id int) string {
 	conn, err := r.grpcTo(to)
 	if err != nil {
 		return err.Error()
 	}
+	ask := Name(id)
+	if s.Delay > 0 {
+		ask += " " + s.Delay.String()
+	}
 	var answer talk.Text
-	err = conn.Invoke(named(ctx, id), talk.CallMethod, talk.Of(Name(id)), &answer)
+	err = conn.Invoke(named(ctx, id), talk.CallMethod, talk.Of(ask), &answer)
 	return spoken(answer.GetValue(), err)
 }
 
