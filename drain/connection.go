@@ -29,10 +29,10 @@ type connection struct {
 	news         bool // it came with the present sample
 	answers      answers
 	debt         debtKind
-	held         bool // counted among the owed
-	app          bool // held by the application, not by lameduck
-	seen         uint // the sample that showed it last
-	missed       bool // the sample after that one did not show it
+	held         bool      // counted among the owed
+	app          bool      // held by the application, not by lameduck
+	seen         uint      // the sample that showed it last
+	missed       time.Time // since when samples have not shown it; zero while they do
 }
 
 // part is a message of which more may come: the frames of one request can fall into two samples.
@@ -62,7 +62,7 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 		l.progress(now, c, s)
 		c.answered(now, s)
 	}
-	c.seen, c.missed = l.sample, false
+	c.seen, c.missed = l.sample, time.Time{}
 	c.app = !ours && accepted(s)
 	switch {
 	case c.young && !c.last.IsZero() && now.Sub(c.born) >= birthWindow:

@@ -189,15 +189,15 @@ func (l *ledger) lastOf(s *source, since time.Duration) time.Time {
 }
 
 // vanished sees to the connections that the present sample, a whole one, did not show: they have ended. Their events may
-// be on the way still, and would be those of new connections if nothing were known of them. So it waits for one sample more.
-func (l *ledger) vanished() {
+// be on the way still, and would be those of new connections if nothing were known of them.
+func (l *ledger) vanished(now time.Time) {
 	for cookie, c := range l.connections {
 		switch {
 		case c.seen == l.sample:
-		case c.missed:
+		case c.missed.IsZero():
+			c.missed, c.debt, c.app = now, noDebt, false
+		case now.Sub(c.missed) >= lateDeath:
 			l.forget(cookie, c)
-		default:
-			c.missed, c.debt, c.app = true, noDebt, false
 		}
 	}
 }

@@ -273,7 +273,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 		m.owed = max(owedSockets, m.ledger.countOwed(now.Sub(m.start))) // an answer that was owed when sight was lost still may be
 		return
 	}
-	m.ledger.vanished()
+	m.ledger.vanished(now)
 	m.owed = m.ledger.countOwed(now.Sub(m.start))
 	for _, c := range m.ledger.connections {
 		m.connections += boolInt(c.app)

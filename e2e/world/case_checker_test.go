@@ -12,11 +12,12 @@ var checkers = []struct {
 	name     string
 	kind     world.CheckKind
 	protocol world.Protocol
+	call     world.Call
 }{
-	{"HTTP1", world.CheckHTTP1, world.HTTP1},
-	{"HTTP2", world.CheckHTTP2, world.HTTP2},
-	{"gRPC", world.CheckGRPC, world.HTTP2},
-	{"TCP", world.CheckTCP, world.HTTP1},
+	{"HTTP1", world.CheckHTTP1, world.HTTP1, world.CallGet},
+	{"HTTP2", world.CheckHTTP2, world.HTTP2, world.CallGet},
+	{"gRPC", world.CheckGRPC, world.GRPC, world.CallGRPC},
+	{"TCP", world.CheckTCP, world.HTTP1, world.CallGet},
 }
 
 // TestChecksOfADrainingHostDoNotHoldThePod: Envoy checks a host that is DRAINING for as long as it is there. C3
@@ -59,7 +60,7 @@ func TestChecksOfADrainingHostDoNotHoldThePod(t *testing.T) {
 				checker.Kind = k.kind
 				r := run(t, world.Spec{
 					Protocol: k.protocol, Sidecar: holding("--min", "0s"), Grace: time.Minute,
-					Load: []world.Stream{{Rate: rate, Until: c.load.Until}}, Duration: deletedAt + limit + time.Second,
+					Load: []world.Stream{{Call: k.call, Rate: rate, Until: c.load.Until}}, Duration: deletedAt + limit + time.Second,
 					Envoy:  world.Envoy{Count: c.envoys, Lag: lag, Draining: true, Policy: world.Policy{Active: &checker}},
 					Events: deletePods(1),
 				})
