@@ -99,7 +99,6 @@ func TestFrameBeforeTheAnswerIsNoAnswer(t *testing.T) {
 	}{
 		"gRPC: PING and WINDOW_UPDATE":             {300, []int{30}, false},
 		"gRPC: PING alone":                         {60, []int{17}, false},
-		"in TLS":                                   {322, []int{39}, false},
 		"gRPC, first request":                      {320, []int{39, 30}, true},
 		"net/http, first request":                  {217, []int{61}, true},
 		"net/http: the windows of a body of 20 kB": {20300, []int{26, 26, 26, 26, 26}, false},

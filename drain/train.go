@@ -12,7 +12,7 @@ const (
 	// mayTrain bounds a message that may belong to a train: what fits one segment of an Ethernet, in the frames that a gRPC
 	// check and the control frames around it come in.
 	mayTrainBytes, mayTrainSegments = 1448, 4
-	// maxMissed is how many periods a gap of small messages may span: one between two samples can go unseen.
+	// maxMissed is how many periods a gap may span, but of a strict pace: one between two samples can go unseen.
 	maxMissed = 3
 )
 
@@ -55,7 +55,7 @@ func (p pace) near(a, b, of time.Duration) bool {
 
 // fits tells whether a spacing is the train's period, or a multiple of it where messages have gone unseen.
 func (p pace) fits(gap, period time.Duration) bool {
-	if p != small {
+	if p == strict {
 		return p.near(gap, period, max(gap, period))
 	}
 	for k := range time.Duration(maxMissed) {
