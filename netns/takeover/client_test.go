@@ -24,7 +24,9 @@ func servesHTTP2(t *testing.T) {
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
 		s.Close()
-		_ = <-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 }
 
