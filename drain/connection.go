@@ -13,6 +13,7 @@ type connection struct {
 	born     time.Time // its first byte
 	young    bool      // its first messages have no class yet
 	probe    bool      // looks like the kubelet's: does not count
+	check    bool      // lameduck failed a health check on it: does not count
 	segments uint32
 	bytes    uint64
 	uniform  uint64    // the size of each of its segments, while all are equal; else 0
@@ -46,7 +47,8 @@ type part struct {
 const gather = 100 * time.Millisecond
 
 // observe takes one connection of a dump. first marks the dump at the trigger: what it shows was there before.
-func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
+func (l *ledger) observe(now time.Time, seen *Seen, first bool) {
+	s := &seen.Socket
 	c := l.connections[s.Cookie]
 	switch {
 	case c == nil && !s.HasInfo:
@@ -63,7 +65,8 @@ func (l *ledger) observe(now time.Time, s *sockdiag.Socket, ours, first bool) {
 		c.answered(now, s)
 	}
 	c.seen, c.missed = l.sample, time.Time{}
-	c.app = !ours && accepted(s)
+	c.app = !seen.Ours && accepted(s)
+	c.check = c.check || seen.Check
 	switch {
 	case c.young && !c.last.IsZero() && now.Sub(c.born) >= birthWindow:
 		l.grow(c, false)
@@ -211,7 +214,7 @@ func (l *ledger) grow(c *connection, ended bool) {
 		c.probe, c.source.counts = false, true
 	}
 	switch {
-	case c.probe:
+	case c.probe || c.check:
 	case c.bytes > mayTrainBytes:
 		c.source.plain = later(c.source.plain, c.last)
 	default:
@@ -221,7 +224,8 @@ func (l *ledger) grow(c *connection, ended bool) {
 
 // close takes a connection's end, and what it had sent that no dump saw. It returns what was known of it, nil if nothing.
 // ours: lameduck holds the port.
-func (l *ledger) close(now time.Time, s *sockdiag.Socket, ours bool) *connection {
+func (l *ledger) close(now time.Time, e *Ended, ours bool) *connection {
+	s := &e.Socket
 	c := l.connections[s.Cookie]
 	// The kernel tells of a connection that nobody had accepted, and of one that was closed by RST (SO_LINGER 0), with
 	// remote port 0 and with figures that say nothing.
@@ -244,6 +248,7 @@ func (l *ledger) close(now time.Time, s *sockdiag.Socket, ours bool) *connection
 		l.progress(now, c, s)
 		c.answered(now, s)
 	}
+	c.check = c.check || e.Check
 	l.forget(s.Cookie, c)
 	return c
 }
@@ -262,7 +267,7 @@ func (l *ledger) forget(cookie uint64, c *connection) {
 
 // fold enters a connection's last message into its source's line, where it stays when the connection shows it no more.
 func (c *connection) fold() {
-	if c.probe || c.last.IsZero() {
+	if c.probe || c.check || c.last.IsZero() {
 		return
 	}
 	row := c.source.row(c.class)

@@ -41,7 +41,7 @@ type Kernel struct {
 type Taker interface {
 	Arm(takeover.Listener)
 	Kick()
-	Owns(local, remote netip.AddrPort) bool
+	Owns(local, remote netip.AddrPort) (ours, check bool)
 	Targeted(port uint16) bool
 	Stats() takeover.Stats
 }
@@ -253,8 +253,17 @@ func (d *Drain) hear(e sockdiag.Event) {
 		d.count()
 		d.next(ListenerDied{e.Socket.Local})
 	default:
-		d.next(Ended{e.Socket})
+		_, check := d.owns(&e.Socket)
+		d.next(Ended{e.Socket, check})
 	}
+}
+
+// owns tells whether lameduck itself accepted a connection, and whether it failed a health check on it.
+func (d *Drain) owns(s *sockdiag.Socket) (ours, check bool) {
+	if d.options.Taker == nil {
+		return false, false
+	}
+	return d.options.Taker.Owns(s.Local, s.Remote)
 }
 
 func (d *Drain) relay() Relay {

@@ -128,9 +128,9 @@ func (t *fakeTaker) count() int {
 	return t.kicks
 }
 
-func (t *fakeTaker) Owns(_, _ netip.AddrPort) bool { return false }
-func (t *fakeTaker) Targeted(uint16) bool          { return true }
-func (t *fakeTaker) Stats() takeover.Stats         { return takeover.Stats{Relayed: 3} }
+func (t *fakeTaker) Owns(_, _ netip.AddrPort) (ours, check bool) { return false, false }
+func (t *fakeTaker) Targeted(uint16) bool                        { return true }
+func (t *fakeTaker) Stats() takeover.Stats                       { return takeover.Stats{Relayed: 3} }
 
 // running is a drain under a virtual clock.
 type running struct {

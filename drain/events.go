@@ -40,7 +40,10 @@ type (
 	// ListenerDied: a listener of the pod is gone.
 	ListenerDied struct{ Listener netip.AddrPort }
 	// Ended: a connection of an application port is gone; its last figures.
-	Ended struct{ Socket sockdiag.Socket }
+	Ended struct {
+		Socket sockdiag.Socket
+		Check  bool // as in Seen
+	}
 	// Lost: destroy events were dropped by the kernel.
 	Lost struct{}
 	// Took and Gave: lameduck listens on a port, or no longer does.
@@ -70,6 +73,8 @@ type Seen struct {
 	sockdiag.Socket
 	// Ours: lameduck itself accepted it.
 	Ours bool
+	// Check: lameduck failed a health check on it, and closed it. It carries no request.
+	Check bool
 }
 
 func (Listening) event()    {}

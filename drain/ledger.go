@@ -110,7 +110,7 @@ func (l *ledger) lasts(since time.Duration) map[*source]time.Time {
 	}
 	enter(l.others, l.others.plain)
 	for _, c := range l.connections {
-		if !c.source.counts || c.probe {
+		if !c.source.counts || c.probe || c.check {
 			continue
 		}
 		if !c.open.first.IsZero() && !(c.expects(since) && c.source.discounts(c.class, since)) {

@@ -133,7 +133,7 @@ func (m *Machine) watched(now time.Time, event Event) {
 		m.degrade("neither sock_diag nor /proc/net/tcp can be read (%v): the drain lasts until its deadline", e.Err)
 	case Ended:
 		if m.appPort(e.Socket.Local.Port()) {
-			if c := m.ledger.close(now, &e.Socket, m.holdsPort(e.Socket.Local.Port())); c != nil {
+			if c := m.ledger.close(now, &e, m.holdsPort(e.Socket.Local.Port())); c != nil {
 				m.owed -= boolInt(c.held)
 				m.connections -= boolInt(c.app)
 			}
@@ -258,7 +258,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 			m.connections += boolInt(!s.Ours && accepted(&s.Socket))
 			owedSockets += boolInt(queued(&s.Socket) && m.ledger.isEnvoy(s.Remote.Addr()))
 		default:
-			m.ledger.observe(now, &s.Socket, s.Ours, m.first)
+			m.ledger.observe(now, s, m.first)
 		}
 	}
 	for _, p := range m.ports {

@@ -179,7 +179,7 @@ func (c *connection) sending(s *sockdiag.Socket) bool {
 
 // holds tells whether the hold and the exit wait for this connection's answer.
 func (c *connection) holds(since time.Duration) bool {
-	return (c.debt == debt || c.debt == doubtful && since < trainLimit) && c.source.counts && !c.probe
+	return (c.debt == debt || c.debt == doubtful && since < trainLimit) && c.source.counts && !c.probe && !c.check
 }
 
 // countOwed counts the connections whose answers are waited for, and enters them into the sources' lines.

@@ -97,8 +97,8 @@ func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) erro
 			continue // without a port the query would mean every socket
 		}
 		if err := dump(q, func(s *sockdiag.Socket) bool {
-			ours := d.options.Taker != nil && d.options.Taker.Owns(s.Local, s.Remote)
-			d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours})
+			ours, check := d.owns(s)
+			d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours, Check: check})
 			return true
 		}); err != nil {
 			return err

@@ -4,7 +4,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"lameduck/netns/takeover"
 )
 
 // otherEnvoy is a listed source beside envoy.
@@ -244,4 +247,19 @@ func TestCheckersThatLeaveAreForgotten(t *testing.T) {
 	if n := w.m.ledger.untold(); n > 10 {
 		t.Errorf("%d checkers are remembered", n)
 	}
+}
+
+// A check of any kind that was failed on a taken port stands in its source's line.
+func TestCheckFailedOnATakenPortReachesTheLedger(t *testing.T) {
+	inBubble(t, Config{}, func(r *running) {
+		r.Trigger("drain")
+		r.Took(takeover.Event{Kind: takeover.CheckFailed, Remote: netip.AddrPortFrom(envoy, 40000)})
+		synctest.Wait()
+		for _, s := range r.Status().Sources {
+			if s.Address == envoy && s.LastAnswer == AnswerFailed {
+				return
+			}
+		}
+		t.Errorf("%+v", r.Status().Sources)
+	})
 }

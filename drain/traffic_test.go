@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lameduck/netns/sockdiag"
+	"lameduck/netns/takeover"
 )
 
 // C2
@@ -62,6 +63,40 @@ func TestHealthChecksAsTrainDoNotHoldDrain(t *testing.T) {
 		}
 		w.wantReleased(10*time.Second, half) // at the sixth
 	})
+}
+
+// C13: a check that lameduck has failed on a taken port is no activity, however long, seldom and uneven it is: it need not
+// be recognised as one of a train. Sampled or not, its connection may take a second to end.
+func TestChecksFailedOnATakenPortDoNotHoldDrain(t *testing.T) {
+	for _, check := range []bool{true, false} {
+		w := newWorld(t, Config{})
+		w.trigger()
+		w.appExits()
+		w.next(Took{takeover.Listener{Addr: appAddr}})
+		for i := range 8 {
+			for _, sampled := range []bool{true, false} {
+				c := w.open(envoy)
+				w.failed[c] = check
+				for range 1 + 20*i { // the bodies of some
+					w.send(c, 900)
+				}
+				w.answer(c)
+				if sampled {
+					w.run(1200 * time.Millisecond)
+				}
+				w.close(c)
+			}
+			w.run(time.Duration(i%3) * time.Second)
+		}
+		if !check {
+			w.wantHeld()
+			continue
+		}
+		w.wantReleased(5*time.Second, half)
+		if s := w.m.sourceStatus(w.now, w.m.ledger.sources[envoy], time.Time{}); s.Ignored == "" || s.Owed > 0 {
+			t.Errorf("%+v", s)
+		}
+	}
 }
 
 // C3: when the application exits, a dump may show its connections gone before their events have been told.

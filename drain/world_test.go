@@ -31,6 +31,7 @@ type world struct {
 	refused   uint64
 	cookie    uint64
 	blind     error
+	failed    map[uint64]bool // connections on which lameduck failed a check
 
 	releasedAt, exitedAt time.Time
 	words                LastWords
@@ -40,7 +41,7 @@ type world struct {
 
 func newWorld(t *testing.T, c Config) *world {
 	w := &world{t: t, m: NewMachine(c), now: epoch, conns: map[uint64]*sockdiag.Socket{},
-		received: map[uint64]time.Time{}, sent: map[uint64]time.Time{}, listening: true}
+		received: map[uint64]time.Time{}, sent: map[uint64]time.Time{}, listening: true, failed: map[uint64]bool{}}
 	w.next(Listening{[]sockdiag.Socket{w.listener()}})
 	return w
 }
@@ -88,7 +89,7 @@ func (w *world) sample() {
 		seen = append(seen, Seen{Socket: w.listener()})
 	}
 	for cookie, s := range w.conns {
-		seen = append(seen, Seen{Socket: w.figures(cookie, *s)})
+		seen = append(seen, Seen{Socket: w.figures(cookie, *s), Check: w.failed[cookie]})
 	}
 	w.next(Sampled{Sockets: seen, Blind: w.blind})
 }
@@ -150,7 +151,7 @@ func (w *world) close(c uint64) {
 	s.Info.BytesReceived++ // the FIN
 	delete(w.conns, c)
 	w.segs += 2
-	w.next(Ended{s})
+	w.next(Ended{Socket: s, Check: w.failed[c]})
 }
 
 // once is a request on a connection of its own.

@@ -127,52 +127,6 @@ func TestPortThatDiedBeforeTheTriggerIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-// TestOnlyEnvoysOwnChecksFailOnATakenPort: the client asks for the very path that Envoy checks, and is served; Envoy, which
-// never hears of the deletion and keeps what passes its checks, drops the host. C33, C13
-func TestOnlyEnvoysOwnChecksFailOnATakenPort(t *testing.T) {
-	spec := world.Spec{
-		App:  world.App{OnTerm: world.Graceful},
-		Load: []world.Stream{{Rate: rate, Path: "/healthz"}}, Duration: 14 * time.Second,
-		Envoy: world.Envoy{Lag: world.Never, Policy: world.Policy{
-			KeepRemoved: true, Active: &world.Active{Path: "/healthz", Interval: 2 * time.Second, Timeout: time.Second},
-		}},
-		Events: deletePods(1),
-	}
-	t.Run("lameduck", func(t *testing.T) {
-		spec := spec
-		spec.Sidecar = unheld(true, "--health-path", "/healthz")
-		spec.Events = append(deletePods(1), world.Event{At: deletedAt + 5*time.Second, Get: status(0)})
-		r := run(t, spec)
-		taken := loggedAt(t, r, r.Pods[0], `msg="port taken"`)
-		crossed := 0
-		for _, f := range r.Load.Failures {
-			switch {
-			case f.Flags == "UC": // a closing keep-alive connection can cross with a request
-				crossed++
-			case f.Flags != "UF" || f.At > taken:
-				t.Errorf("lost: %+v", f)
-			}
-		}
-		if crossed > 1 {
-			t.Errorf("%d lost on connections that were closing", crossed)
-		}
-		s := statusIn(t, r.Answers[0])
-		if s.Relay.Relayed == 0 || s.Relay.Checks == 0 {
-			t.Errorf("%d relayed, %d checks failed", s.Relay.Relayed, s.Relay.Checks)
-		}
-		// The host was dropped within a check's interval: nothing else ends the traffic.
-		endsBy(t, r, 2*time.Second+quiet+time.Second)
-		if w := lastWords(t, r.Pods[0]); w.Reason != "quiet" {
-			t.Errorf("reason %q", w.Reason)
-		}
-	})
-	t.Run("nothing", func(t *testing.T) {
-		if r := run(t, spec); len(r.Load.Failures) < rate/2 {
-			t.Errorf("only %d requests lost", len(r.Load.Failures))
-		}
-	})
-}
-
 // state is lameduck's status, as far as the tests read it.
 type state struct {
 	Phase, Trigger string

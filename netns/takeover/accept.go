@@ -112,6 +112,7 @@ func (t *Takeover) welcome(ctx context.Context, c *net.TCPConn, l Listener) {
 	}
 	switch v := t.sniff(c); {
 	case v.isCheck():
+		t.conns.failed(own)
 		if answer(c, v) != nil {
 			return
 		}

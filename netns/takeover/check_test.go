@@ -183,7 +183,7 @@ func TestClientThatResetsBeforeAByteIsNotRelayed(t *testing.T) {
 		w.take(appListener)
 		c := dialFrom(t, clientIP, appListener.Addr)
 		local, remote := appListener.Addr, addrPort(c.LocalAddr())
-		until(t, "it is accepted", func() bool { return w.taker.Owns(local, remote) })
+		until(t, "it is accepted", func() bool { return w.owns(local, remote) })
 		reset(c)
 		until(t, "it is over", func() bool {
 			w.taker.conns.mu.Lock()

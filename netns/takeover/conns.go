@@ -20,13 +20,14 @@ type link struct {
 	pair
 	client *net.TCPConn
 	peer   *net.TCPConn // conns.mu guards it until join returns
+	check  bool         // a health check was failed on it; conns.mu guards it
 }
 
 // conns are the own connections. The zero value is ready.
 type conns struct {
 	mu            sync.Mutex
 	open          map[pair]*link
-	recent, older map[pair]struct{}
+	recent, older map[pair]bool // those that have ended: whether a health check was failed on them
 	turned        time.Time
 	closed        bool
 }
@@ -62,22 +63,31 @@ func (c *conns) remove(l *link) {
 		delete(c.open, l.pair)
 	}
 	if now := time.Now(); now.Sub(c.turned) > memory {
-		c.older, c.recent, c.turned = c.recent, make(map[pair]struct{}), now
+		c.older, c.recent, c.turned = c.recent, make(map[pair]bool), now
 	}
-	c.recent[l.pair] = struct{}{}
+	c.recent[l.pair] = l.check
 }
 
-func (c *conns) owns(p pair) bool {
+// failed notes that a health check was failed on the link.
+func (c *conns) failed(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.open[p]; ok {
-		return true
+	l.check = true
+}
+
+// owns tells whether lameduck accepted a connection, and whether it failed a health check on it.
+func (c *conns) owns(p pair) (ours, check bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.open[p]; l != nil {
+		return true, l.check
 	}
-	if _, ok := c.recent[p]; ok {
-		return true
+	for _, ended := range []map[pair]bool{c.recent, c.older} {
+		if check, ours = ended[p]; ours {
+			return ours, check
+		}
 	}
-	_, ok := c.older[p]
-	return ok
+	return false, false
 }
 
 // closeAll ends every connection, those of later calls too.

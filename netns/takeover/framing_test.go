@@ -171,6 +171,9 @@ func (w *world) treats(t *testing.T, f framing) {
 		}
 	}
 	until(t, "all is over", func() bool { return w.taker.Stats().Open == 0 })
+	if ours, check := w.taker.Owns(appListener.Addr, addrPort(c.LocalAddr())); !ours || check != (f.want != relays) {
+		t.Errorf("owned: %t, as a check: %t", ours, check)
+	}
 	after := w.taker.Stats()
 	if n := after.Checks - before.Checks; (n == 1) != (f.want != relays) {
 		t.Errorf("%d checks", n)

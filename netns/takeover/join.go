@@ -27,7 +27,7 @@ const (
 // join copies both ways until both directions have ended, passes half-closes on as such and resets as resets, and closes
 // both connections. hear, if not nil, passes the client's first bytes on; if it says so, both connections are reset.
 // join reports whether the server reset its connection before it had sent a byte.
-func join(client, server *net.TCPConn, hear func(server, client *net.TCPConn) (stop bool)) (shunned bool) {
+func join(client, server *net.TCPConn, hear func() (stop bool)) (shunned bool) {
 	c, s := &side{TCPConn: client}, &side{TCPConn: server}
 	type end struct {
 		n   int64
@@ -40,7 +40,7 @@ func join(client, server *net.TCPConn, hear func(server, client *net.TCPConn) (s
 		down <- end{n, how, err}
 	}()
 	up := cut
-	if hear != nil && hear(server, client) {
+	if hear != nil && hear() {
 		reset(client)
 		reset(server)
 	} else {

@@ -10,14 +10,14 @@ import (
 // hearLate passes on what a relayed client sends until its first request, which came too late to be answered here, has
 // told what it is. It reports whether that is a health check: then what tells it is not passed on. It ends with the
 // client's bytes, or their 8 KiB, too.
-func (t *Takeover) hearLate(server, client *net.TCPConn) (isCheck bool) {
-	if !readable(client) { // a client may be silent for hours: it gets its buffer when it speaks
+func (t *Takeover) hearLate(l *link) (isCheck bool) {
+	if !readable(l.client) { // a client may be silent for hours: it gets its buffer when it speaks
 		return false
 	}
 	h := t.borrowHead()
 	defer t.heads.Put(h)
 	for h.n < len(h.buf) {
-		n, err := client.Read(h.buf[h.n:])
+		n, err := l.client.Read(h.buf[h.n:])
 		if err != nil {
 			return false
 		}
@@ -26,9 +26,10 @@ func (t *Takeover) hearLate(server, client *net.TCPConn) (isCheck bool) {
 		v := classify(h.buf[:h.n], t.opts.HealthPaths)
 		if v.isCheck() {
 			t.checks.Add(1)
+			t.conns.failed(l)
 			return true
 		}
-		if _, err := server.Write(seen); err != nil || v.kind != undecided {
+		if _, err := l.peer.Write(seen); err != nil || v.kind != undecided {
 			return false
 		}
 	}

@@ -72,17 +72,17 @@ func reach(t *testing.T, w *world, ip netip.Addr, reached bool) {
 	}
 	defer c.Close()
 	local, remote := at(ip, appPort), addrPort(c.LocalAddr())
-	until(t, "the connection is owned", func() bool { return w.taker.Owns(local, remote) })
+	until(t, "the connection is owned", func() bool { return w.owns(local, remote) })
 	_, _ = c.Write([]byte{0})
 	_ = c.CloseWrite()
 	if b, err := io.ReadAll(c); string(b) != "peer\n" {
 		t.Errorf("%s: %q, %v", ip, b, err)
 	}
 	until(t, "the relay ends", func() bool { return w.taker.Stats().Open == 0 })
-	if !w.taker.Owns(local, remote) {
+	if !w.owns(local, remote) {
 		t.Error("the end of the connection, which the kernel reports late, is not owned")
 	}
-	if w.taker.Owns(local, at(otherIP, 1)) {
+	if w.owns(local, at(otherIP, 1)) {
 		t.Error("a foreign connection is owned")
 	}
 }

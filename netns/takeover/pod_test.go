@@ -146,6 +146,12 @@ func (w *world) take(l Listener) {
 	w.await(Taken)
 }
 
+// owns tells whether the takeover accepted a connection.
+func (w *world) owns(local, remote netip.AddrPort) bool {
+	ours, _ := w.taker.Owns(local, remote)
+	return ours
+}
+
 // at is an address with a port.
 func at(ip netip.Addr, port uint16) netip.AddrPort { return netip.AddrPortFrom(ip, port) }
 

@@ -30,9 +30,9 @@ func (t *Takeover) relay(ctx context.Context, l *link, port uint16, decided bool
 	t.relayed.Add(1)
 	t.open.Add(1)
 	defer t.open.Add(-1)
-	hear := t.hearLate
-	if decided {
-		hear = nil
+	var hear func() bool
+	if !decided {
+		hear = func() bool { return t.hearLate(l) }
 	}
 	if join(l.client, server, hear) {
 		t.peers.suspect(p)

@@ -117,9 +117,9 @@ func (t *Takeover) Kick() {
 	t.rouse()
 }
 
-// Owns tells whether lameduck itself accepted this connection, up to some seconds after its end: the kernel
-// reports a socket's death late.
-func (t *Takeover) Owns(local, remote netip.AddrPort) bool {
+// Owns tells whether lameduck itself accepted this connection, and whether it failed a health check on it: that was no
+// request. It knows until some seconds after the connection's end, since the kernel reports a socket's death late.
+func (t *Takeover) Owns(local, remote netip.AddrPort) (ours, check bool) {
 	return t.conns.owns(pair{local, remote})
 }
 
