@@ -36,7 +36,7 @@ func newServer(o options, b book, listener net.Listener) (server, net.Listener, 
 	return newHTTP(o, b), listener, nil
 }
 
-// webServer speaks HTTP/1.1, HTTP/2 with prior knowledge, and WebSocket.
+// webServer speaks HTTP/1.1, HTTP/2 with prior knowledge, and WebSocket; and answers gRPC's health checks beside them.
 type webServer struct {
 	*http.Server
 	sessions *sessions
@@ -44,9 +44,16 @@ type webServer struct {
 
 func newHTTP(o options, b book) webServer {
 	open := &sessions{}
+	web, health := &handler{name: o.name, book: b, sessions: open}, newGRPC(o.name, b)
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols),
-		Handler: &handler{name: o.name, book: b, sessions: open},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Content-Type") == "application/grpc" {
+				health.ServeHTTP(w, r)
+				return
+			}
+			web.ServeHTTP(w, r)
+		}),
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
