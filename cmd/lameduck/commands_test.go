@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(enterEnv); path != "" {
 		os.Exit(entered(path))
 	}
+	if os.Getenv(runEnv) != "" {
+		os.Exit(run(context.Background(), os.Args[1:], nil, os.Stdout, os.Stderr))
+	}
 	os.Exit(netnstest.Main(m))
 }
 

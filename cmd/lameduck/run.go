@@ -18,8 +18,11 @@ func runRun(ctx context.Context, args, env []string, stdout, stderr io.Writer) i
 	// First of all: a process 1 without a handler loses its SIGTERM, and with it the trigger (man 2 kill, notes).
 	// Signals are news for the drain, they cancel nothing: a second one changes nothing.
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	// SIGQUIT is the STOPSIGNAL of some images, SIGHUP what a lost terminal sends.
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	// A log that nobody reads any more must not end us (a write to a broken pipe on stdout or stderr does by default).
+	signal.Ignore(syscall.SIGPIPE)
 
 	o, err := parseOptions(args, env)
 	switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +28,10 @@ const terminationLog = "/dev/termination-log"
 
 // runSidecar runs the drain until its end and returns the exit status.
 func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout, stderr io.Writer) int {
+	said, spoken := newOutlet(stderr), newOutlet(stdout)
+	defer said.close()
+	defer spoken.close()
+	stdout, stderr = spoken, said
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	for _, note := range o.notes {
 		logger.Warn("flags", "note", note)
@@ -54,7 +60,10 @@ func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout
 	s.work.Go(func() {
 		for {
 			select {
-			case <-signals:
+			case signal := <-signals:
+				if signal != syscall.SIGTERM {
+					logger.Info("taken for SIGTERM", "signal", signal.String())
+				}
 				s.drain.Terminate()
 			case <-ctx.Done():
 				return
@@ -157,21 +166,22 @@ func (s *sidecar) speak(w drain.LastWords) {
 		return
 	}
 	line = append(line, '\n')
-	if _, err := s.stdout.Write(line); err != nil {
-		s.logger.Warn("last words", "error", err)
-	}
+	_, _ = s.stdout.Write(line) // an outlet, which never fails
 	// Without Kubernetes there is no such file, and none is made: it would be a plain file in /dev.
-	file, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
-	if os.IsNotExist(err) {
-		return
-	}
-	if err == nil {
-		_, err = file.Write(line)
-		file.Close()
-	}
-	if err != nil {
+	if err := leave(terminationLog, line); err != nil && !os.IsNotExist(err) {
 		s.logger.Warn("last words", "error", err)
 	}
+}
+
+// leave writes a line into a file that is there, whatever it is: a pipe that nobody reads must not stop us.
+func leave(path string, line []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	_ = file.SetWriteDeadline(time.Now().Add(outletPatience)) // a plain file has none, and needs none
+	_, err = file.Write(line)
+	return errors.Join(err, file.Close())
 }
 
 // healthTimeout bounds a question to --app-health: shorter than a probe's usual second.
