@@ -17,6 +17,7 @@ type handler struct {
 	failed  atomic.Uint64 // those of them that failed
 	news    news
 	watches chan struct{} // a place for each call of Watch
+	reports chan struct{} // and for each status or metrics
 }
 
 // ServeHTTP answers GET on the five paths, and gRPC's calls. The body of a GET is never read, and its connection is closed.
@@ -42,10 +43,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/hold":
 		h.hold(w, r)
 	case "/status":
-		h.status(w)
+		h.report(w, h.status)
 	case "/metrics":
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		write(w, http.StatusOK, exposition(h.backend.Status(), h.checks.Load(), h.failed.Load(), h.version))
+		h.report(w, h.metrics)
 	default:
 		answer(w, http.StatusNotFound, "known paths: /healthz /livez /hold /status /metrics")
 	}
@@ -75,6 +75,22 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request) {
 	h.backend.Hold(r.Context())
 	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	answer(w, http.StatusOK, "released")
+}
+
+// report answers with a body that grows with the pod's traffic, unless many such answers wait to be read.
+func (h *handler) report(w http.ResponseWriter, body func(http.ResponseWriter)) {
+	select {
+	case h.reports <- struct{}{}:
+		defer func() { <-h.reports }()
+		body(w)
+	default:
+		answer(w, http.StatusServiceUnavailable, "busy: too many answers wait to be read")
+	}
+}
+
+func (h *handler) metrics(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	write(w, http.StatusOK, exposition(h.backend.Status(), h.checks.Load(), h.failed.Load(), h.version))
 }
 
 func (h *handler) status(w http.ResponseWriter) {

@@ -25,7 +25,12 @@ const (
 	shutdownTimeout = 500 * time.Millisecond
 	maxHeaderBytes  = 8 << 10
 	// maxStreams bounds the requests at once on one HTTP/2 connection: a checker has one, a pod's containers few.
-	maxStreams = 32
+	maxStreams = 4
+	// maxBody bounds what is kept of the bodies on one HTTP/2 connection, which nobody reads but gRPC's calls;
+	// net/http allows no less.
+	maxBody, maxStreamBody = 64 << 10, 16 << 10
+	// maxReports bounds the answers with a body of some size that are on their way at once.
+	maxReports = 16
 )
 
 // Options configures a Server.
@@ -62,7 +67,10 @@ func Listen(options Options) (*Server, error) {
 		listener = newEither(listener, options.Certificate)
 	}
 	return &Server{
-		handler:  &handler{backend: options.Backend, version: options.Version, watches: make(chan struct{}, maxWatches)},
+		handler: &handler{
+			backend: options.Backend, version: options.Version,
+			watches: make(chan struct{}, maxWatches), reports: make(chan struct{}, maxReports),
+		},
 		listener: limit(listener, maxConnections, maxHolds),
 		logger:   discardIfNil(options.Logger),
 		read:     readTimeout,
@@ -100,9 +108,11 @@ func (s *Server) httpServer(ctx context.Context) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:                      s.handler,
-		Protocols:                    protocols,
-		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		Handler:   s.handler,
+		Protocols: protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: maxBody, MaxReceiveBufferPerStream: maxStreamBody,
+		},
 		DisableGeneralOptionsHandler: true, // OPTIONS * is refused like all the rest
 		ReadTimeout:                  s.read,
 		WriteTimeout:                 s.write,
