@@ -282,3 +282,17 @@ func TestCheckersAreNamedUntilTheyLeave(t *testing.T) {
 		backend.await(t, "the second one's leave", func(f *fake) bool { return len(f.left) == 2 && f.left[1] == f.checks[2].source })
 	}
 }
+
+// In observe-only a drain begins and no check fails: there is nothing to tell then, and what comes later is told.
+func TestWatchTellsNothingOfADrainThatIsOnlyObserved(t *testing.T) {
+	backend := newFake()
+	base, _ := serve(t, backend, nil)
+	w := watchOn(t.Context(), t, client(t, true), base)
+	w.want(serving)
+	close(backend.begun)
+	get(t, client(t, false), base+"/healthz")
+	w.wantNone()
+	backend.set(func(f *fake) { f.unwell = errors.New("unwell") })
+	get(t, client(t, false), base+"/healthz")
+	w.want(notServing)
+}

@@ -38,7 +38,7 @@ func TestToldSourcesEndTheDrainEarly(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		ended, _ := r.Pods[0].EndedAfter()
-		table = append(table, fmt.Sprintf("| %-52s | %5d | %6.1f s |", name, len(r.Load.Failures), ended.Seconds()))
+		table = append(table, fmt.Sprintf("| %-72s | %5d | %6.1f s |", name, len(r.Load.Failures), ended.Seconds()))
 	}
 	t.Run("rows", func(t *testing.T) {
 		for _, row := range []told{
@@ -83,7 +83,7 @@ func TestToldSourcesEndTheDrainEarly(t *testing.T) {
 		})
 	})
 	slices.Sort(table)
-	t.Logf("lag %v, checks each %v\n| %-52s | lost  | pod ended |\n%s", lag, interval, "set-up", strings.Join(table, "\n"))
+	t.Logf("lag %v, checks each %v\n| %-72s | lost  | pod ended |\n%s", lag, interval, "set-up", strings.Join(table, "\n"))
 }
 
 func (row told) spec(lag time.Duration) world.Spec {
