@@ -88,7 +88,7 @@ func parseCounters(text []byte, group string, names []string, values []uint64) e
 	if !ok || !again {
 		return fmt.Errorf("no pair of lines %s", group)
 	}
-	found := 0
+	found := 0 // a bit for each name
 	for {
 		var head, number []byte
 		head, heads = nextField(heads)
@@ -104,11 +104,14 @@ func parseCounters(text []byte, group string, names []string, values []uint64) e
 			if values[i], err = strconv.ParseUint(string(number), 10, 64); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			found++
+			if found&(1<<i) != 0 {
+				return fmt.Errorf("two columns %s", name)
+			}
+			found |= 1 << i
 		}
 	}
-	if found != len(names) {
-		return fmt.Errorf("%d of %d columns in %s", found, len(names), group)
+	if found != 1<<len(names)-1 {
+		return fmt.Errorf("not all of %d columns in %s", len(names), group)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@
 // # Health checks
 //
 // A check that is relayed says that a dead host is well. So a connection is judged by its first request, which is looked
-// at and left unread: it is a check if it says "user-agent: Envoy/HC", or asks for one of Options.HealthPaths and bears
-// no x-request-id, which Envoy gives to all that it forwards. A gRPC check is a request as any other: one that a client
+// at and left unread: it is a check if it says "user-agent: Envoy/HC", or asks for one of Options.HealthPaths, and bears
+// no x-request-id, which Envoy gives to all that it forwards, whatever a user's request says that it is. A gRPC check is a request as any other: one that a client
 // sends itself is relayed, unless /grpc.health.v1.Health/Check is among the HealthPaths. A check is answered by what
 // fails the host at once, and its connection is closed, so the next check comes on a new one. All else is relayed byte
 // for byte: what is malformed, longer than 8 KiB, or no HTTP.

@@ -8,7 +8,7 @@ import (
 
 const maxMethod = 32
 
-// classifyHTTP1 judges a request by its head, as soon as that has told.
+// classifyHTTP1 judges a request by its head.
 func classifyHTTP1(b []byte, healthPaths []string) kind {
 	crlf := []byte("\r\n")
 	line, rest, complete := bytes.Cut(b, crlf)
@@ -19,13 +19,13 @@ func classifyHTTP1(b []byte, healthPaths []string) kind {
 	case !complete:
 		return undecided
 	}
-	suspect := slices.ContainsFunc(healthPaths, func(p string) bool { return p == string(path) })
+	suspect, forwarded := slices.ContainsFunc(healthPaths, func(p string) bool { return p == string(path) }), false
 	for {
 		line, rest, complete = bytes.Cut(rest, crlf)
 		switch {
 		case !complete:
 			return undecided
-		case len(line) == 0 && suspect: // the end of the head
+		case len(line) == 0 && suspect && !forwarded: // the end of the head
 			return checkHTTP1
 		case len(line) == 0:
 			return pass
@@ -36,9 +36,9 @@ func classifyHTTP1(b []byte, healthPaths []string) kind {
 		}
 		switch {
 		case equalFold(name, "user-agent") && equalFold(bytes.Trim(value, " \t"), checker):
-			return checkHTTP1
+			suspect = true
 		case equalFold(name, requestID):
-			suspect = false
+			forwarded = true
 		}
 	}
 }

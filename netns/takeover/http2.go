@@ -157,5 +157,5 @@ func (r *request) read(f hpack.HeaderField) {
 }
 
 func (r *request) isCheck(healthPaths []string) bool {
-	return r.checker || !r.id && slices.Contains(healthPaths, r.path)
+	return !r.id && (r.checker || slices.Contains(healthPaths, r.path))
 }
