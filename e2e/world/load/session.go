@@ -102,7 +102,10 @@ func (r *run) open(ctx context.Context, s world.Session, to string) (conversatio
 }
 
 func (r *run) openLine(ctx context.Context, s world.Session, to, first string) (conversation, error) {
-	l, err := r.dialLine(ctx, to)
+	l, err := dialLine(ctx, to)
+	if err == nil && r.greets {
+		_, err = l.read()
+	}
 	if err == nil && !s.Asks {
 		err = l.write(first)
 	}

@@ -12,13 +12,19 @@ import (
 
 // tcp makes one session of lines: a greeting if the application gives one, a message, its answer, the close.
 func (r *run) tcp(ctx context.Context, s world.Stream, to string, id int) outcome {
-	l, err := r.dialLine(ctx, to)
+	l, err := dialLine(ctx, to)
 	if err != nil {
 		return outcome{kind: "reset"}
 	}
 	defer l.close()
+	if r.greets {
+		_, err = l.read()
+	}
+	if err == nil {
+		err = l.write(message(s, id))
+	}
 	var answer string
-	if err = l.write(message(s, id)); err == nil {
+	if err == nil {
 		answer, err = l.read()
 	}
 	return outcome{answered(answer, err, id), l.port}
@@ -32,20 +38,16 @@ type line struct {
 	free func() bool
 }
 
-// dialLine connects, and takes the greeting if there is to be one. When the context ends, so does the connection.
-func (r *run) dialLine(ctx context.Context, to string) (*line, error) {
+// dialLine connects. When the context ends, so does the connection.
+func dialLine(ctx context.Context, to string) (*line, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
 	if err != nil {
 		return nil, err
 	}
-	l := &line{
+	return &line{
 		conn: conn, in: bufio.NewReader(conn), port: netip.MustParseAddrPort(conn.LocalAddr().String()).Port(),
 		free: context.AfterFunc(ctx, func() { _ = conn.Close() }),
-	}
-	if r.greets {
-		_, err = l.read()
-	}
-	return l, err
+	}, nil
 }
 
 func (l *line) close() {
