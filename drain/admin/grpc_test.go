@@ -268,10 +268,10 @@ func TestCheckersAreNamedUntilTheyLeave(t *testing.T) {
 		backend := newFake()
 		base, _ := serve(t, backend, nil)
 		one, two := client(t, http2), client(t, http2)
-		for range 2 {
-			get(t, one, base+"/healthz")
+		for i, c := range []*http.Client{one, one, two} { // an answer is entered once it has left: the next waits for that
+			get(t, c, base+"/healthz")
+			backend.await(t, "the check", func(f *fake) bool { return len(f.checks) == i+1 })
 		}
-		get(t, two, base+"/healthz")
 		get(t, two, base+"/livez")
 		backend.await(t, "three checks on two connections", func(f *fake) bool {
 			return len(f.checks) == 3 && f.checks[0].source == f.checks[1].source && f.checks[0].source != f.checks[2].source && len(f.left) == 0
