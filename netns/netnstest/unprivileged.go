@@ -42,7 +42,7 @@ func RunUnprivileged(t *testing.T, prepare func(*Namespace), body func(t *testin
 		cmd.Args = append(cmd.Args, "-test.timeout="+(time.Until(end)*9/10).String())
 	}
 	cmd.WaitDelay = 5 * time.Second // a process that body leaves behind holds the output open: an error, not a hang
-	cmd.Env = append(os.Environ(), marker+"=1")
+	cmd.Env = append(os.Environ(), marker+"=1", "TMPDIR="+temp)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := n.run(cmd)
@@ -80,6 +80,9 @@ func (n *Namespace) run(cmd *exec.Cmd) error {
 		runtime.LockOSThread()
 		err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET)
 		if err == nil {
+			err = privateTemp()
+		}
+		if err == nil {
 			err = renounce()
 		}
 		if err == nil {
@@ -88,6 +91,24 @@ func (n *Namespace) run(cmd *exec.Cmd) error {
 		done <- err
 	}()
 	return <-done
+}
+
+// temp is where privateTemp puts temporary files. It is not /tmp, where what is tested may lie itself.
+const temp = "/mnt"
+
+// privateTemp gives the calling thread, and its children, an empty folder for temporary files that any user may write to and
+// that goes with them: the usual one may be in a place that only root can reach.
+func privateTemp() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("new mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("keep mounts apart: %w", err)
+	}
+	if err := unix.Mount("tmpfs", temp, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID, "mode=1777,size=64m"); err != nil {
+		return fmt.Errorf("temporary files in %s: %w", temp, err)
+	}
+	return nil
 }
 
 // renounce takes from the calling thread what a child could gain by exec: with an empty bounding set and
