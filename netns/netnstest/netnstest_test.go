@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lameduck/netns/netnstest"
 )
@@ -67,15 +68,31 @@ func TestNamespaceEndsWithItsTest(t *testing.T) {
 			t.Fatalf("%s: %v", link, err)
 		}
 	})
+	// A thread ends a moment after its goroutine.
+	for end := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
+		held := holders(t, link)
+		if len(held) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v still hold %s", held, link)
+		}
+	}
+}
+
+// holders are the descriptors and threads of this process that hold a namespace.
+func holders(t *testing.T, link string) (held []string) {
+	t.Helper()
 	for _, pattern := range []string{"/proc/self/fd/*", "/proc/self/task/*/ns/net"} {
-		held, err := filepath.Glob(pattern)
+		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range held {
+		for _, path := range paths {
 			if target, _ := os.Readlink(path); target == link {
-				t.Errorf("%s still holds %s", path, link)
+				held = append(held, path)
 			}
 		}
 	}
+	return held
 }
