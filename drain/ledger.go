@@ -113,7 +113,7 @@ func (l *ledger) lasts(since time.Duration) map[*source]time.Time {
 		if !c.source.counts || c.probe || c.check {
 			continue
 		}
-		if !c.open.first.IsZero() && !(c.expects(since) && c.source.discounts(c.class, since)) {
+		if !c.open.first.IsZero() && (!c.expects(since) || !c.source.discounts(c.class, since)) {
 			enter(c.source, c.open.last)
 		}
 		switch {
