@@ -51,7 +51,7 @@ func TestLogWithoutAReaderStopsNothing(t *testing.T) {
 				case <-time.After(10 * time.Second):
 					t.Error("still there after 10 s, with nothing to wait for")
 					_ = cmd.Process.Kill()
-					_ = <-ended
+					t.Error(<-ended)
 				}
 			})
 		}
