@@ -31,11 +31,12 @@ build: needs-go ## build build/lameduck, one static binary
 .PHONY: test
 test: needs-go needs-envoy ## run every test but those on a cluster: units, races, the kernel, a real Envoy
 	@# Nothing is taken from Go's cache of results: it knows neither the kernel nor the programs that a test builds.
+	@# -p 1 shows each result as it comes, and lets no package disturb another's measures; vet has built the most before.
 	@[ -n '$(race)' ] || echo 'no C compiler on this machine: the tests run without the race detector'
 	@echo '== units, and the kernel in network namespaces'
 	go test $(race) -count=1 ./...
 	@echo '== pods that die behind a real Envoy'
-	cd e2e && go test -v -count=1 -timeout 30m ./...
+	cd e2e && go vet ./... && go test -v -p 1 -count=1 -timeout 60m ./...
 	@echo '== all tests passed'
 
 .PHONY: demo
