@@ -12,13 +12,24 @@ type Listener struct {
 	V6Only bool
 }
 
-// Target names peers: every address that Host resolves to, on Host's port.
+// Target names peers: every address that Host resolves to, on Host's port, or those that SetPeers gives.
 type Target struct {
 	// Port is the application port that is relayed to this target; 0 stands for every application port
 	// that no target names.
 	Port uint16
 	// Host is host:port. Names are resolved anew at every probe.
 	Host string
+	// Given: the peers come by SetPeers, and Host is only what messages call them.
+	Given bool
+}
+
+// Peer is another endpoint of the Service, as SetPeers takes it.
+type Peer struct {
+	// Port is the application port that it stands in for; 0: every port of its target.
+	Port uint16
+	Addr netip.AddrPort
+	// Near peers are chosen before others while one of them answers.
+	Near bool
 }
 
 // EventKind says what happened in a takeover.

@@ -27,6 +27,7 @@ const (
 // peer is another endpoint of the Service. peers.mu guards it, but for addr.
 type peer struct {
 	addr    netip.AddrPort
+	near    bool // chosen before others
 	health  health
 	open    int       // connections relayed to it, or being dialled
 	out     time.Time // no answer counts before
@@ -239,7 +240,7 @@ func (ps *peers) tell(p *peer, was, now health, err error) {
 	ps.changed()
 }
 
-// pick chooses the less busy of two random peers that answer, and counts a connection to it; nil: none is left.
+// pick chooses the less busy of two random peers that answer, near ones first, and counts a connection to it; nil: none.
 func (ps *peers) pick(port uint16, tried []*peer) *peer {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -250,6 +251,9 @@ func (ps *peers) pick(port uint16, tried []*peer) *peer {
 			usable = append(usable, p)
 		}
 	})
+	if slices.ContainsFunc(usable, func(p *peer) bool { return p.near }) {
+		usable = slices.DeleteFunc(usable, func(p *peer) bool { return !p.near })
+	}
 	if len(usable) == 0 {
 		return nil
 	}

@@ -128,6 +128,12 @@ func (t *Takeover) Targeted(port uint16) bool {
 	return t.peers.targeted(port)
 }
 
+// SetPeers gives the target of this place in Options.Targets, a Given one, its peers in place of those that it had.
+// New ones are probed at once; connections to those that have gone live on.
+func (t *Takeover) SetPeers(target int, peers []Peer) {
+	t.peers.set(target, peers)
+}
+
 // Stats are the counts since the start.
 func (t *Takeover) Stats() Stats {
 	known, answer := t.peers.count()

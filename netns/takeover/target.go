@@ -21,12 +21,21 @@ type target struct {
 	port uint16
 	err  error // Host cannot be used
 
-	peers     []*peer
+	peers     []member
 	resolving bool
 	failing   bool
 }
 
+// member is a peer of a target, and the application port that it stands in for there; 0: every one of the target's.
+type member struct {
+	*peer
+	port uint16
+}
+
 func newTarget(t Target) *target {
+	if t.Given {
+		return &target{Target: t}
+	}
 	host, service, err := net.SplitHostPort(t.Host)
 	if err != nil {
 		return &target{Target: t, err: err}
@@ -58,8 +67,10 @@ func (ps *peers) each(port uint16, f func(*peer)) {
 	named := slices.ContainsFunc(ps.targets, func(t *target) bool { return t.Port == port })
 	for _, t := range ps.targets {
 		if named && t.Port == port || !named && t.Port == 0 {
-			for _, p := range t.peers {
-				f(p)
+			for _, m := range t.peers {
+				if m.port == 0 || m.port == port {
+					f(m.peer)
+				}
 			}
 		}
 	}
@@ -70,12 +81,12 @@ func (ps *peers) resolve(ctx context.Context, work *sync.WaitGroup) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for _, t := range ps.targets {
-		if t.err != nil || t.resolving {
+		if t.err != nil || t.resolving || t.Given {
 			continue
 		}
 		if addr, err := netip.ParseAddr(t.host); err == nil {
 			if t.peers == nil {
-				ps.replace(t, []netip.Addr{addr})
+				ps.replace(t, t.all([]netip.Addr{addr}))
 			}
 			continue
 		}
@@ -97,7 +108,7 @@ func (ps *peers) look(ctx context.Context, t *target) {
 	t.failing = err != nil
 	var changed bool
 	if err == nil {
-		changed = ps.replace(t, addrs)
+		changed = ps.replace(t, t.all(addrs))
 	}
 	kept := len(t.peers)
 	ps.mu.Unlock()
@@ -114,27 +125,55 @@ func (ps *peers) look(ctx context.Context, t *target) {
 	}
 }
 
-// replace gives the target its peers, due for a probe where they are new, and forgets those of no target; ps.mu is held.
-func (ps *peers) replace(t *target, addrs []netip.Addr) (changed bool) {
-	var now []*peer
+// all are the peers at these addresses.
+func (t *target) all(addrs []netip.Addr) []Peer {
+	var all []Peer
 	for _, a := range addrs {
-		addr := netip.AddrPortFrom(a.Unmap(), t.port)
+		all = append(all, Peer{Addr: netip.AddrPortFrom(a, t.port)})
+	}
+	return all
+}
+
+// set gives a target its peers, in place of those that it had.
+func (ps *peers) set(index int, now []Peer) {
+	ps.mu.Lock()
+	t := ps.targets[index]
+	changed := ps.replace(t, now)
+	ps.mu.Unlock()
+	if changed {
+		ps.log.Info("relay target has peers", "target", t.Host, "peers", len(now))
+		ps.rouse()
+		ps.changed()
+	}
+}
+
+// replace gives the target its peers, due for a probe where they are new, and forgets those of no target; ps.mu is held.
+func (ps *peers) replace(t *target, all []Peer) (changed bool) {
+	var now []member
+	for _, one := range all {
+		addr := netip.AddrPortFrom(one.Addr.Addr().Unmap(), one.Addr.Port())
 		p := ps.byAddr[addr]
 		if p == nil {
 			p = &peer{addr: addr, due: true}
 			ps.byAddr[addr] = p
 		}
-		if !slices.Contains(now, p) {
-			now = append(now, p)
+		p.near = one.Near
+		m := member{p, one.Port}
+		if !slices.Contains(now, m) {
+			now = append(now, m)
 		}
-		changed = changed || !slices.Contains(t.peers, p)
+		changed = changed || !slices.Contains(t.peers, m)
 	}
 	changed = changed || len(now) != len(t.peers)
 	t.peers = now
 	for addr, p := range ps.byAddr {
-		if !slices.ContainsFunc(ps.targets, func(t *target) bool { return slices.Contains(t.peers, p) }) {
+		if !slices.ContainsFunc(ps.targets, func(t *target) bool { return t.has(p) }) {
 			delete(ps.byAddr, addr)
 		}
 	}
 	return changed
+}
+
+func (t *target) has(p *peer) bool {
+	return slices.ContainsFunc(t.peers, func(m member) bool { return m.peer == p })
 }
