@@ -15,6 +15,8 @@ type Config struct {
 	OwnPorts []uint16
 	// Envoy lists the sources; nil stands for any remote address.
 	Envoy []netip.Prefix
+	// EnvoySlices: further sources come by SetEnvoys. Until they do any remote address is one.
+	EnvoySlices bool
 	// NodeIPs are the node's addresses, which kubelet probes come from. Default gateways are added at the trigger.
 	NodeIPs []netip.Addr
 	// Quiet is how long there must have been no activity: 5 s if 0.
@@ -87,5 +89,5 @@ func (c Config) listed() bool {
 			return false
 		}
 	}
-	return len(c.Envoy) > 0
+	return len(c.Envoy) > 0 && !c.EnvoySlices
 }

@@ -58,6 +58,8 @@ type (
 	}
 	// CheckerLeft: a connection on which the health port was asked is about to close.
 	CheckerLeft struct{ Source netip.AddrPort }
+	// Envoys are addresses that count as Envoy, beside those of the configuration.
+	Envoys struct{ Addresses []netip.Addr }
 	// Degraded: something that lameduck needs cannot be had.
 	Degraded struct {
 		Text string
@@ -90,6 +92,7 @@ func (Took) event()         {}
 func (Gave) event()         {}
 func (Checked) event()      {}
 func (CheckerLeft) event()  {}
+func (Envoys) event()       {}
 func (Degraded) event()     {}
 func (Tick) event()         {}
 

@@ -8,6 +8,7 @@ import (
 const (
 	// Bounds of what is remembered; beyond them traffic counts as plain activity and is not told apart.
 	maxSources     = 4096
+	maxEnvoys      = 32_768
 	maxCheckers    = 256 // sources of health checks before a drain
 	maxConnections = 200_000
 	maxClasses     = 64
@@ -27,6 +28,7 @@ var refusedSource = netip.Addr{}
 type ledger struct {
 	config      Config
 	own         map[netip.Addr]bool
+	envoys      map[netip.Addr]bool // learned in the drain; nil: nothing has been
 	nodes       map[netip.Addr]bool
 	sources     map[netip.Addr]*source
 	others      *source // stands for all beyond maxSources that count as Envoy
@@ -79,7 +81,11 @@ func (l *ledger) isEnvoy(addr netip.Addr) bool {
 	if addr.IsLoopback() || l.own[addr] {
 		return false
 	}
-	if len(l.config.Envoy) == 0 {
+	if len(l.config.Envoy) == 0 && !l.config.EnvoySlices || l.config.EnvoySlices && l.envoys == nil {
+		return true
+	}
+	if l.envoys[addr] {
+		l.envoySeen = true
 		return true
 	}
 	for _, p := range l.config.Envoy {
@@ -236,12 +242,26 @@ func (l *ledger) probeLike(s *source, port uint16, now time.Time) bool {
 	return true
 }
 
-// reclassify judges all sources anew: what the pod's and the node's addresses are is asked only at the trigger.
+// reclassify judges all sources anew: what the pod's and the node's addresses are, and Envoy's, is asked only at the trigger.
 func (l *ledger) reclassify() {
 	for addr, s := range l.sources {
+		shown := s.node && s.counts // by more traffic than probes make
 		s.node = l.nodes[addr]
-		s.counts = !s.node && l.isEnvoy(addr)
+		s.counts = s.node && shown || !s.node && l.isEnvoy(addr)
 	}
+}
+
+// learn takes addresses that count as Envoy. One that has been learned remains one: what it sent may be owed an answer.
+func (l *ledger) learn(addresses []netip.Addr) {
+	if l.envoys == nil {
+		l.envoys = map[netip.Addr]bool{}
+	}
+	for _, a := range addresses {
+		if len(l.envoys) < maxEnvoys {
+			l.envoys[a.Unmap()] = true
+		}
+	}
+	l.reclassify()
 }
 
 // inTrain tells whether a connection's last message belongs to a train, its own or its source's.

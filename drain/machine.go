@@ -59,6 +59,7 @@ type Machine struct {
 	owed, connections int
 	due               time.Time // when quiet, as settled last; zero while owed
 	degraded          []string
+	hostNetwork       bool // the pod is in the node's own network
 }
 
 // NewMachine returns a machine that is serving.
@@ -95,6 +96,9 @@ func (m *Machine) Next(now time.Time, event Event) []Effect {
 		m.checked(now, e)
 	case CheckerLeft:
 		m.checkerLeft(e.Source)
+	case Envoys:
+		m.ledger.learn(e.Addresses)
+		m.owed = m.ledger.countOwed(now.Sub(m.start))
 	case Degraded:
 		if e.Blind && !m.deaf {
 			m.deaf = true
@@ -185,6 +189,7 @@ func (m *Machine) begin(now time.Time, e Triggered) {
 	}
 	m.ledger.reclassify()
 	m.enter(now, Draining, "trigger: "+e.By)
+	m.findNode()
 	m.findPorts(now)
 	if !m.uncovered() {
 		m.refused = 0 // what was refused before the application listened again is not this drain's

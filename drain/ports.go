@@ -125,7 +125,7 @@ func (m *Machine) watch(these []*port) {
 		}
 	}
 	m.do(Watch{numbers})
-	if m.config.ObserveOnly {
+	if m.config.ObserveOnly || m.hostNetwork {
 		return
 	}
 	for _, p := range these {
@@ -155,6 +155,14 @@ func (m *Machine) findPorts(now time.Time) {
 			maxPorts, m.config.blindFor())
 	}
 	slices.SortFunc(m.ports, func(a, b *port) int { return a.listener.Addr.Compare(b.listener.Addr) })
+}
+
+// findNode notes a pod in the node's own network namespace. A port that is free there may be the next pod's.
+func (m *Machine) findNode() {
+	m.hostNetwork = slices.ContainsFunc(m.config.NodeIPs, func(a netip.Addr) bool { return m.ledger.own[a.Unmap()] })
+	if m.hostNetwork {
+		m.degrade("the pod is in the node's own network (hostNetwork): no port is taken over, and without --port the node's ports are taken for the application's")
+	}
 }
 
 func (m *Machine) appPort(number uint16) bool {

@@ -47,8 +47,8 @@ func (m *Machine) release(now time.Time, reason string) {
 	m.do(Release{})
 	m.note(slog.LevelInfo, "hold released", slog.String("phase", string(m.phase)), slog.String("reason", reason),
 		slog.Duration("elapsed", now.Sub(m.start)))
-	if !m.ledger.envoySeen && len(m.config.Envoy) > 0 && m.ever {
-		m.degrade("no address of --envoy was seen: if Envoy comes through NAT, name the address it has here")
+	if !m.ledger.envoySeen && (len(m.config.Envoy) > 0 || m.ledger.envoys != nil) && m.ever {
+		m.degrade("no address of --envoy or --envoy-slices was seen: if Envoy comes through NAT, name the address it has here")
 	}
 }
 

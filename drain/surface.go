@@ -30,6 +30,12 @@ func (d *Drain) Degrade(blind bool, format string, args ...any) {
 	d.post(Degraded{Text: fmt.Sprintf(format, args...), Blind: blind})
 }
 
+// Started is closed when the drain begins.
+func (d *Drain) Started() <-chan struct{} { return d.started }
+
+// SetEnvoys says which addresses count as Envoy, beside those of the configuration.
+func (d *Drain) SetEnvoys(addresses []netip.Addr) { d.post(Envoys{addresses}) }
+
 // Hear takes a destroy event. It blocks while the owner is behind, so that the kernel's buffer does the queueing.
 // A listener's death is passed on to the taker first: microseconds count.
 func (d *Drain) Hear(e sockdiag.Event) {
