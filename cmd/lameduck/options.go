@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"lameduck/drain"
+	"lameduck/drain/kube"
 	"lameduck/netns/takeover"
 )
 
@@ -27,6 +28,8 @@ type options struct {
 	drain drain.Config
 	// takeover has the targets and health paths. It has no target where the kernel is to refuse.
 	takeover takeover.Options
+	// kube has the query and the Services.
+	kube kube.Options
 	// notes are what is odd in the options, but no error: they belong into the log.
 	notes []string
 
@@ -198,6 +201,9 @@ func (o *options) checkSources() error {
 	}
 	if !o.drain.TrustChecks {
 		return nil
+	}
+	if o.drain.EnvoySlices {
+		return errors.New("--trust-checks \"true\": which Envoys have to be told is known only in the drain; name them by --envoy, and leave --envoy-slices out")
 	}
 	if len(o.drain.Envoy) == 0 {
 		return errors.New("--trust-checks \"true\": which Envoys have to be told is not known; add --envoy for each of them")

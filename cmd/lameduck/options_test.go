@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lameduck/drain"
+	"lameduck/drain/kube"
 	"lameduck/netns/takeover"
 )
 
@@ -41,6 +42,7 @@ var samples = map[string]struct {
 	"port":          {"80,443,80", nil, func(o options) any { return o.drain.Ports }, []uint16{80, 443}},
 	"envoy": {"10.0.0.0/24,fd00::7,::ffff:1.2.3.4", nil, func(o options) any { return o.drain.Envoy },
 		[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::7/128"), netip.MustParsePrefix("1.2.3.4/32")}},
+	"envoy-slices": {"gateways/a=b,c in (d, e)", nil, func(o options) any { return o.kube.Envoys }, kube.Query{Namespace: "gateways", Selector: "a=b,c in (d, e)"}},
 	"node-ip": {"10.0.0.9, fd00::9", nil, func(o options) any { return o.drain.NodeIPs },
 		[]netip.Addr{netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("fd00::9")}},
 	"quiet":            {"1500ms", nil, func(o options) any { return o.drain.Quiet }, 1500 * time.Millisecond},
@@ -62,9 +64,7 @@ func TestEveryFlagIsSetByTheLineAndByTheEnvironment(t *testing.T) {
 	for _, f := range flags() {
 		sample, ok := samples[f.name]
 		if !ok {
-			if f.name != "envoy-slices" { // refused by this build
-				t.Errorf("--%s has no sample", f.name)
-			}
+			t.Errorf("--%s has no sample", f.name)
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
@@ -81,6 +81,18 @@ func TestEveryFlagIsSetByTheLineAndByTheEnvironment(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestServicesArePeersOfTheTargetThatNamesThem(t *testing.T) {
+	o, err := parseOptions([]string{"--relay-to=app:80,auto,8081=service/app", "--relay-to=auto"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := []takeover.Target{{Host: "app:80"}, {Host: "auto", Given: true}, {Port: 8081, Host: "service/app", Given: true}}
+	services := []kube.Service{{Target: 1}, {Target: 2, Port: 8081, Name: "app"}}
+	if !reflect.DeepEqual(o.takeover.Targets, targets) || !reflect.DeepEqual(o.kube.Services, services) {
+		t.Errorf("got %+v for %+v", o.kube.Services, o.takeover.Targets)
 	}
 }
 
@@ -132,7 +144,9 @@ func TestUnusableFlagsNameTheFlagTheValueAndTheFix(t *testing.T) {
 		{"--envoy=10.0.0.5/24", `--envoy "10.0.0.5/24"|write 10.0.0.0/24|10.0.0.5`},
 		{"--envoy=fe80::1%eth0", `--envoy "fe80::1%eth0"|write an address`},
 		{"--envoy-slices=x", `--envoy-slices "x"|namespace/label-selector`},
-		{"--envoy-slices=ns/app=envoy", `--envoy-slices "ns/app=envoy"|this build of lameduck cannot do that yet|--envoy`},
+		{"--envoy-slices=ns/", `--envoy-slices "ns/"|namespace/label-selector`},
+		{"--envoy-slices=Ns/a=b", `--envoy-slices "Ns/a=b"|namespace/label-selector`},
+		{"--trust-checks --envoy=10.0.0.1 --envoy-slices=ns/a=b", `--trust-checks "true"|leave --envoy-slices out`},
 		{"--node-ip=node-1", `--node-ip "node-1"|IP addresses|commas`},
 		{"--quiet=5", `--quiet "5"|5s`},
 		{"--quiet=0s", `--quiet "0s"|above 0s`},
@@ -148,8 +162,10 @@ func TestUnusableFlagsNameTheFlagTheValueAndTheFix(t *testing.T) {
 		{"--relay-to=http://app:80", `--relay-to "http://app:80"|[PORT=]host:port`},
 		{"--relay-to=x=app:80", `--relay-to "x=app:80"|1 to 65535`},
 		{"--relay-to=app:0", `--relay-to "app:0"|1 to 65535`},
-		{"--relay-to=service/app", `--relay-to "service/app"|this build of lameduck cannot do that yet|host:port`},
-		{"--relay-to=80=auto", `--relay-to "80=auto"|this build of lameduck cannot do that yet|host:port`},
+		{"--relay-to=service/", `--relay-to "service/"|service/my-app`},
+		{"--relay-to=service/a.b", `--relay-to "service/a.b"|service/my-app`},
+		{"--relay-to=service/app:80", `--relay-to "service/app:80"|service/my-app`},
+		{"--after-app=reset --relay-to=auto", `--after-app "reset"|--relay-to "auto"`},
 		{"--relay-to=81=app:80 --port=80", `--relay-to "81=app:80"|--port 81`},
 		{"--new-connections=drop", `--new-connections "drop"|serve or reset`},
 		{"--new-connections=reset", `--new-connections "reset"|this build of lameduck cannot do that yet|serve`},

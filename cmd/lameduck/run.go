@@ -36,7 +36,7 @@ func runRun(ctx context.Context, args, env []string, stdout, stderr io.Writer) i
 		fmt.Fprintf(stderr, "lameduck: --netns %q: %v; it takes CAP_SYS_ADMIN and the path of a network namespace\n", o.netns, err)
 		return exitUsage
 	}
-	return runSidecar(ctx, o, signals, stdout, stderr)
+	return runSidecar(ctx, o, env, signals, stdout, stderr)
 }
 
 // enter goes to the network namespace at path, by executing this program anew in it: so every thread is there.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"lameduck/drain/kube"
 	"lameduck/netns/takeover"
 )
 
@@ -94,12 +95,23 @@ func parseAddr(value string) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
-func setEnvoySlices(_ *options, value string) error {
+func setEnvoySlices(o *options, value string) error {
 	namespace, selector, found := strings.Cut(value, "/")
-	if !found || namespace == "" || selector == "" {
-		return errors.New("write namespace/label-selector, for example envoy-gateway-system/app=envoy")
+	if !found || !isName(namespace) || selector == "" {
+		return errors.New("write namespace/label-selector, for example envoy-gateway-system/gateway.envoyproxy.io/owning-gateway-name=eg")
 	}
-	return fmt.Errorf("%w: list Envoy's addresses with --envoy, or leave both out to count every remote address", errLater)
+	o.drain.EnvoySlices = true
+	o.kube.Envoys = kube.Query{Namespace: namespace, Selector: selector}
+	return nil
+}
+
+// isName tells whether a value can be a namespace's or a Service's name (RFC 1123).
+func isName(value string) bool {
+	edge := func(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+	if value == "" || len(value) > 63 || !edge(value[0]) || !edge(value[len(value)-1]) {
+		return false
+	}
+	return strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 func setNodeIP(o *options, value string) error {
@@ -165,12 +177,17 @@ func setRelayTo(o *options, value string) error {
 		}
 		target = takeover.Target{Port: number, Host: host}
 	}
-	if name, isService := strings.CutPrefix(target.Host, "service/"); target.Host == "auto" || isService && name != "" {
-		return fmt.Errorf("%w: name the peers as host:port, for example a headless Service's DNS name", errLater)
+	if service, ok, err := parseService(target); ok || err != nil {
+		if err == nil && !slices.ContainsFunc(o.takeover.Targets, func(t takeover.Target) bool { return t.Host == target.Host && t.Port == target.Port }) {
+			service.Target, target.Given = len(o.takeover.Targets), true
+			o.kube.Services = append(o.kube.Services, service)
+			o.takeover.Targets = append(o.takeover.Targets, target)
+		}
+		return err
 	}
 	host, port, err := net.SplitHostPort(target.Host)
 	if err != nil || host == "" || strings.ContainsAny(host, "/ ") {
-		return errors.New("write [PORT=]host:port, for example 8080=my-app.my-namespace.svc:80")
+		return errors.New("write [PORT=]host:port, for example 8080=my-app.my-namespace.svc:80, or service/NAME, or auto")
 	}
 	if _, err := parsePort(port); err != nil {
 		return err
@@ -179,6 +196,18 @@ func setRelayTo(o *options, value string) error {
 		o.takeover.Targets = append(o.takeover.Targets, target)
 	}
 	return nil
+}
+
+// parseService tells whether a target names Services, and which.
+func parseService(t takeover.Target) (kube.Service, bool, error) {
+	if t.Host == "auto" {
+		return kube.Service{Port: t.Port}, true, nil
+	}
+	name, found := strings.CutPrefix(t.Host, "service/")
+	if found && !isName(name) {
+		return kube.Service{}, false, errors.New("write service/ and the name of a Service in this pod's namespace, for example service/my-app")
+	}
+	return kube.Service{Port: t.Port, Name: name}, found, nil
 }
 
 func setNewConnections(_ *options, value string) error {

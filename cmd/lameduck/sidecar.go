@@ -18,6 +18,7 @@ import (
 
 	"lameduck/drain"
 	"lameduck/drain/admin"
+	"lameduck/drain/kube"
 	"lameduck/netns"
 	"lameduck/netns/sockdiag"
 	"lameduck/netns/takeover"
@@ -27,7 +28,7 @@ import (
 const terminationLog = "/dev/termination-log"
 
 // runSidecar runs the drain until its end and returns the exit status.
-func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout, stderr io.Writer) int {
+func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.Signal, stdout, stderr io.Writer) int {
 	said, spoken := newOutlet(stderr), newOutlet(stdout)
 	defer said.close()
 	defer spoken.close()
@@ -43,6 +44,7 @@ func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout
 	}
 	s := &sidecar{logger: logger, stdout: stdout}
 	s.build(o)
+	s.buildDiscovery(o.kube, lookup(env))
 	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(), Certificate: certificate, Logger: logger})
 	if err != nil {
 		fmt.Fprintf(stderr, "lameduck: --admin-address %q: %v; free the port, or name another\n", o.adminAddress, err)
@@ -55,7 +57,8 @@ func runSidecar(ctx context.Context, o options, signals <-chan os.Signal, stdout
 	defer cancel()
 	s.start(ctx, "admin", server.Run)
 	s.start(ctx, "takeover", s.taker.Run)
-	s.startControl(ctx)
+	s.startControl(ctx, o.drain.NodeIPs)
+	s.startDiscovery(ctx)
 	s.startWatching(ctx)
 	s.work.Go(func() {
 		for {
@@ -97,6 +100,7 @@ type sidecar struct {
 	drain  *drain.Drain
 	taker  *takeover.Takeover
 	kernel kernel
+	kube   *kube.Discovery
 	work   sync.WaitGroup
 }
 
@@ -124,17 +128,6 @@ func (s *sidecar) start(ctx context.Context, name string, run func(context.Conte
 			s.drain.Degrade(false, "%s failed: %v", name, err)
 		}
 	})
-}
-
-func (s *sidecar) startControl(ctx context.Context) {
-	control, err := admin.ListenControl(s.drain, s.logger)
-	if err != nil {
-		s.work.Go(func() {
-			s.drain.Degrade(false, "no control socket (%v): `lameduck drain` cannot start the drain, SIGTERM does", err)
-		})
-		return
-	}
-	s.start(ctx, "control socket", control.Run)
 }
 
 // startWatching subscribes to destroy events: at first to those of listeners only, so that idle stays idle.
@@ -170,6 +163,9 @@ func (s *sidecar) speak(w drain.LastWords) {
 	// Without Kubernetes there is no such file, and none is made: it would be a plain file in /dev.
 	if err := leave(terminationLog, line); err != nil && !os.IsNotExist(err) {
 		s.logger.Warn("last words", "error", err)
+	}
+	if w.LastWords == "exit" {
+		s.leaveEvent(w)
 	}
 }
 

@@ -21,32 +21,42 @@ const (
 	maxAnswer = 16 << 20
 )
 
-// Drain starts the drain of the sidecar in this network namespace. It returns at once; once it is drained or draining,
+// names are the control sockets to ask, best first: that of the sidecar in this container, or else the one that the pod's
+// other containers reach.
+func names() []string {
+	own, err := OwnName()
+	if err != nil {
+		return []string{ControlName}
+	}
+	return []string{own, ControlName}
+}
+
+// Drain starts the drain of the sidecar in this container, or else of that in this network namespace. It returns at once; once it is drained or draining,
 // it changes nothing.
 func Drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
-	_, err := call(ctx, ControlName, "drain")
+	_, err := call(ctx, names(), "drain")
 	return err
 }
 
 // Hold waits until the sidecar releases the hold. An error tells that the wait has not been what it should:
 // no sidecar is there, it went away, or ctx has ended.
 func Hold(ctx context.Context) error {
-	_, err := call(ctx, ControlName, "hold")
+	_, err := call(ctx, names(), "hold")
 	return err
 }
 
-// FetchStatus asks the sidecar in this network namespace for the state of its drain.
+// FetchStatus asks the same sidecar for the state of its drain.
 func FetchStatus(ctx context.Context) (drain.Status, error) {
-	return fetchStatus(ctx, ControlName)
+	return fetchStatus(ctx, names())
 }
 
-func fetchStatus(ctx context.Context, name string) (drain.Status, error) {
+func fetchStatus(ctx context.Context, names []string) (drain.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
 	var status drain.Status
-	body, err := call(ctx, name, "status")
+	body, err := call(ctx, names, "status")
 	if err != nil {
 		return status, err
 	}
@@ -56,12 +66,22 @@ func fetchStatus(ctx context.Context, name string) (drain.Status, error) {
 	return status, nil
 }
 
-// call sends one command and returns what follows "ok" in the answer.
-func call(ctx context.Context, name, command string) (string, error) {
+// dial opens the first of the control sockets that is served.
+func dial(ctx context.Context, names []string) (conn net.Conn, err error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", name)
+	for _, name := range names {
+		if conn, err = dialer.DialContext(ctx, "unix", name); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, fmt.Errorf("admin: no lameduck serves %s in this network namespace: %w", strings.Join(names, " or "), err)
+}
+
+// call sends one command and returns what follows "ok" in the answer.
+func call(ctx context.Context, names []string, command string) (string, error) {
+	conn, err := dial(ctx, names)
 	if err != nil {
-		return "", fmt.Errorf("admin: no lameduck serves %s in this network namespace: %w", name, err)
+		return "", err
 	}
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })

@@ -13,10 +13,23 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ControlName is the control socket: an abstract unix socket, so it needs no file and belongs to a network namespace.
 const ControlName = "@lameduck"
+
+// OwnName is the control socket of the sidecar in the caller's container, which its own hook asks first. In the node's
+// network (hostNetwork) the sidecars of several pods share the abstract names; a container's mount namespace is no other's,
+// and a process that the kubelet starts in the container by an exec hook is in it too.
+func OwnName() (string, error) {
+	var mounts unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/mnt", &mounts); err != nil {
+		return "", fmt.Errorf("admin: the container cannot be told from others: %w", err)
+	}
+	return fmt.Sprintf("%s/%d", ControlName, mounts.Ino), nil
+}
 
 const (
 	// maxLine bounds a request of the control socket, its newline included.
@@ -27,7 +40,7 @@ const (
 
 // ErrControlInUse tells that another lameduck serves this network namespace. (An abstract socket dies with its
 // process, so nothing stale can be left behind.) The sidecar can go on without: SIGTERM still starts its drain.
-var ErrControlInUse = errors.New("another lameduck in this network namespace has the control socket " + ControlName)
+var ErrControlInUse = errors.New("another lameduck in this network namespace has the control socket")
 
 // Control serves the control socket.
 type Control struct {
@@ -38,16 +51,12 @@ type Control struct {
 	read time.Duration // readTimeout, shorter in tests
 }
 
-// ListenControl opens the control socket. The error is ErrControlInUse where another process has it.
-func ListenControl(backend Backend, logger *slog.Logger) (*Control, error) {
-	return listenControl(ControlName, backend, logger)
-}
-
-func listenControl(name string, backend Backend, logger *slog.Logger) (*Control, error) {
+// ListenControl opens a control socket, of ControlName or OwnName. The error is ErrControlInUse where another process has it.
+func ListenControl(name string, backend Backend, logger *slog.Logger) (*Control, error) {
 	listener, err := net.Listen("unix", name)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("admin: %w", ErrControlInUse)
+		return nil, fmt.Errorf("admin: %w %s", ErrControlInUse, name)
 	case err != nil:
 		return nil, fmt.Errorf("admin: control socket: %w", err)
 	}

@@ -22,7 +22,7 @@ var sockets atomic.Int64 // names differ, since tests share a namespace
 func serveControl(t *testing.T, backend *fake, change func(*Control)) (name string, stop func()) {
 	t.Helper()
 	name = fmt.Sprintf("%s-test-%d-%d", ControlName, os.Getpid(), sockets.Add(1))
-	control, err := listenControl(name, backend, nil)
+	control, err := ListenControl(name, backend, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestDrainGoesThroughTheControlSocketOnly(t *testing.T) {
 	backend := newFake()
 	name, _ := serveControl(t, backend, nil)
 	for range 2 { // that a second one changes nothing is the drain's promise: each is handed on
-		if _, err := call(t.Context(), name, "drain"); err != nil {
+		if _, err := call(t.Context(), []string{name}, "drain"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestControlShowsTheStatus(t *testing.T) {
 	backend := newFake()
 	backend.status = drain.Status{Phase: drain.Covering, WaitsFor: "quiet:\n2 s", Degraded: []string{"x"}}
 	name, _ := serveControl(t, backend, nil)
-	got, err := fetchStatus(t.Context(), name)
+	got, err := fetchStatus(t.Context(), []string{name})
 	if err != nil || got.Phase != drain.Covering || got.WaitsFor != "quiet:\n2 s" || len(got.Degraded) != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -94,7 +94,7 @@ func TestControlShowsTheStatus(t *testing.T) {
 func controlHold(ctx context.Context, name string) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
-		_, err := call(ctx, name, "hold")
+		_, err := call(ctx, []string{name}, "hold")
 		ended <- err
 	}()
 	return ended
@@ -182,7 +182,7 @@ func TestHoldsLeaveRoomForTheDrain(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		controlHold(ctx, name)
 		backend.awaitHolds(t, n)
-		if _, err := call(ctx, name, "drain"); err != nil {
+		if _, err := call(ctx, []string{name}, "drain"); err != nil {
 			t.Fatalf("with %d holds: %v", n, err)
 		}
 	}
@@ -192,7 +192,7 @@ func TestHoldsLeaveRoomForTheDrain(t *testing.T) {
 
 func TestASecondControlSocketIsSaidToBeInUse(t *testing.T) {
 	name, _ := serveControl(t, newFake(), nil)
-	if _, err := listenControl(name, newFake(), nil); !errors.Is(err, ErrControlInUse) || !strings.Contains(err.Error(), "another lameduck") {
+	if _, err := ListenControl(name, newFake(), nil); !errors.Is(err, ErrControlInUse) || !strings.Contains(err.Error(), "another lameduck") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func TestASecondControlSocketIsSaidToBeInUse(t *testing.T) {
 func TestTheControlSocketIsFreeAfterItsEnd(t *testing.T) {
 	name, stop := serveControl(t, newFake(), nil)
 	stop()
-	control, err := listenControl(name, newFake(), nil)
+	control, err := ListenControl(name, newFake(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@
 // been told, as far as they have checked before.
 //
 // The control socket @lameduck is an abstract unix socket. Such a name belongs to a network namespace, so the containers
-// of the pod reach it, while other pods and HTTP requests cannot. It takes one line, "drain", "hold" or "status", and
-// answers with one: "ok", "ok " and JSON, or "error " and the reason. A client keeps its writing side open while it waits.
+// of the pod reach it, while other pods and HTTP requests cannot. Pods in the node's network (hostNetwork) share the name,
+// so a sidecar also serves one that only its own container knows (OwnName), and in such a pod that one alone. Both take one
+// line, "drain", "hold" or "status", and answer with one: "ok", "ok " and JSON, or "error " and the reason. A client keeps
+// its writing side open while it waits.
 package admin

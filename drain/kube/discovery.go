@@ -37,9 +37,10 @@ type Options struct {
 	Pod  Pod
 	// Addresses are this pod's.
 	Addresses func() ([]netip.Addr, error)
-	Envoys    []Query
-	Services  []Service
-	// SetEnvoys hears the addresses of all Envoys, known by all queries, at each change.
+	// Envoys names the sources' slices; the zero Query: none.
+	Envoys   Query
+	Services []Service
+	// SetEnvoys hears the addresses of all Envoys, at each change.
 	SetEnvoys func([]netip.Addr)
 	// SetPeers hears a target's peers, at each change.
 	SetPeers func(target int, peers []takeover.Peer)
@@ -59,9 +60,8 @@ type Discovery struct {
 	client *client
 	err    error
 
-	mu     sync.Mutex
-	envoys [][]netip.Addr            // by query; nil: not known
-	peers  map[int][]*serviceMembers // by target
+	mu    sync.Mutex
+	peers map[int][]*serviceMembers // by target
 }
 
 // serviceMembers are the peers that one Service gives.
@@ -75,9 +75,11 @@ func New(o Options) *Discovery {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Discovery{options: o, logger: o.Logger, build: connect,
-		envoys: make([][]netip.Addr, len(o.Envoys)), peers: map[int][]*serviceMembers{}}
+	return &Discovery{options: o, logger: o.Logger, build: connect, peers: map[int][]*serviceMembers{}}
 }
+
+// Asks tells whether there is anything to ask for, Events aside.
+func (d *Discovery) Asks() bool { return d.options.Envoys != Query{} || len(d.options.Services) > 0 }
 
 // connect builds the client at its first use.
 func (d *Discovery) connect() (*client, Account, error) {
@@ -91,7 +93,7 @@ func (d *Discovery) connect() (*client, Account, error) {
 
 // Run follows sources and peers until ctx ends, from the trigger on. What fails is told, and is no error.
 func (d *Discovery) Run(ctx context.Context) error {
-	if len(d.options.Envoys) == 0 && len(d.options.Services) == 0 {
+	if !d.Asks() {
 		return nil
 	}
 	c, account, err := d.connect()
@@ -105,8 +107,8 @@ func (d *Discovery) Run(ctx context.Context) error {
 		d.logger.Warn("own addresses cannot be read", "error", err)
 	}
 	var work sync.WaitGroup
-	for i, q := range d.options.Envoys {
-		work.Go(func() { d.followEnvoys(ctx, c, i, q) })
+	if q := d.options.Envoys; q != (Query{}) {
+		work.Go(func() { d.followEnvoys(ctx, c, q) })
 	}
 	for _, s := range d.options.Services {
 		if s.Name == "" {
@@ -120,7 +122,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 }
 
 func (d *Discovery) unreachable(err error) {
-	for _, q := range d.options.Envoys {
+	if q := d.options.Envoys; q != (Query{}) {
 		d.degradeEnvoys(q, err)
 	}
 	for _, s := range d.options.Services {
@@ -136,8 +138,8 @@ func (d *Discovery) degradePeers(s Service, err error) {
 	d.options.Degrade("the endpoints of --relay-to %s cannot be had (%v): they are no peers", s, err)
 }
 
-// followEnvoys follows the sources of one query.
-func (d *Discovery) followEnvoys(ctx context.Context, c *client, i int, q Query) {
+// followEnvoys follows the sources.
+func (d *Discovery) followEnvoys(ctx context.Context, c *client, q Query) {
 	f := feed{client: c, query: q}
 	f.problem = func(err error, known bool) {
 		if known {
@@ -147,37 +149,20 @@ func (d *Discovery) followEnvoys(ctx context.Context, c *client, i int, q Query)
 		d.degradeEnvoys(q, err)
 	}
 	f.changed = func(all map[string]*endpointSlice) {
-		found := []netip.Addr{}
+		var found []netip.Addr
 		for _, s := range all {
 			for i := range s.Endpoints {
 				found = append(found, s.Endpoints[i].addresses()...) // those that end, too: they still forward
 			}
 		}
 		if len(found) == 0 {
-			d.options.Degrade("--envoy-slices %s/%s: no EndpointSlice there has an address; every remote address counts as Envoy", q.Namespace, q.Selector)
-			found = nil
-		}
-		d.setEnvoys(i, found)
-	}
-	f.run(ctx)
-}
-
-// setEnvoys tells of all Envoys once every query is known: who is on none of the lists would else count for nobody.
-func (d *Discovery) setEnvoys(i int, found []netip.Addr) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if found != nil || d.envoys[i] == nil {
-		d.envoys[i] = found
-	}
-	var all []netip.Addr
-	for _, some := range d.envoys {
-		if some == nil {
+			d.options.Degrade("--envoy-slices %s/%s: no EndpointSlice there has an address; those that were known count as Envoy, or every remote one", q.Namespace, q.Selector)
 			return
 		}
-		all = append(all, some...)
+		slices.SortFunc(found, netip.Addr.Compare)
+		d.options.SetEnvoys(slices.Compact(found))
 	}
-	slices.SortFunc(all, netip.Addr.Compare)
-	d.options.SetEnvoys(slices.Compact(all))
+	f.run(ctx)
 }
 
 // followService follows the peers of one Service. What is known already is passed on: the slices, and their version.
