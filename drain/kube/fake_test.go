@@ -75,6 +75,8 @@ func (a *api) RoundTrip(request *http.Request) (*http.Response, error) {
 		a.version, strings.Join(items, ","))), nil
 }
 
+func (a *api) CloseIdleConnections() {}
+
 func reply(code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body))}
 }
@@ -214,7 +216,9 @@ func discoveryOf(o Options, a *api, h *heard) *Discovery {
 		h.degraded = append(h.degraded, fmt.Sprintf(format, args...))
 	}
 	d := New(o)
-	d.build = func(Account) (*client, error) { return &client{base: "https://api", http: &http.Client{Transport: a}}, nil }
+	d.build = func(Account) (*client, error) {
+		return &client{base: "https://api", http: &http.Client{Transport: a}}, nil
+	}
 	return d
 }
 

@@ -39,8 +39,8 @@ type feed struct {
 func (f *feed) run(ctx context.Context) {
 	pause := firstPause
 	for failures := 0; ctx.Err() == nil; {
-		agreed, err := f.step(ctx)
-		if agreed {
+		lived, err := f.step(ctx)
+		if lived {
 			pause, failures = firstPause, 0
 		}
 		if ctx.Err() != nil {
@@ -72,8 +72,8 @@ func (f *feed) say(err error) {
 	}
 }
 
-// step lists, where that is due, and watches until that ends; agreed: the API server took the watch up.
-func (f *feed) step(ctx context.Context) (agreed bool, err error) {
+// step lists, where that is due, and watches until that ends; lived: the watch lasted, so that the next is not one more try.
+func (f *feed) step(ctx context.Context) (lived bool, err error) {
 	if f.version == "" {
 		if err := f.list(ctx); err != nil {
 			return false, err
@@ -82,11 +82,12 @@ func (f *feed) step(ctx context.Context) (agreed bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	err = f.client.watch(ctx, f.query, f.version, func() { agreed = true }, f.take)
+	start := time.Now()
+	err = f.client.watch(ctx, f.query, f.version, f.take)
 	if isStatus(err, http.StatusGone) {
 		f.version, f.expired = "", true
 	}
-	return agreed, err
+	return time.Since(start) > lastPause, err
 }
 
 func (f *feed) list(ctx context.Context) error {

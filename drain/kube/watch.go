@@ -24,8 +24,8 @@ const (
 // watchFor is how long a watch is asked for: longer than any grace period but the oddest.
 const watchFor = time.Hour
 
-// watch hands over each change after version until the stream ends, which alone is no error. began is called when the API server has agreed.
-func (c *client) watch(ctx context.Context, q Query, version string, began func(), each func(kind string, s *endpointSlice) error) error {
+// watch hands over each change after version until the stream ends, which alone is no error.
+func (c *client) watch(ctx context.Context, q Query, version string, each func(kind string, s *endpointSlice) error) error {
 	values := q.values(version)
 	values.Set("watch", "true")
 	values.Set("allowWatchBookmarks", "true") // they keep the version young where nothing changes
@@ -35,7 +35,6 @@ func (c *client) watch(ctx context.Context, q Query, version string, began func(
 		return err
 	}
 	defer body.Close()
-	began()
 	m := &meter{reader: body}
 	d := json.NewDecoder(m)
 	for {
