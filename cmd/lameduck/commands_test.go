@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runEnv) != "" {
 		os.Exit(run(context.Background(), os.Args[1:], nil, os.Stdout, os.Stderr))
 	}
+	if os.Getenv(actEnv) != "" {
+		main()
+	}
 	os.Exit(netnstest.Main(m))
 }
 
