@@ -5,6 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 FUZZTIME ?= 1m
+IMAGE ?= lameduck:dev
 
 build := $(CURDIR)/build
 tool  := go tool -modfile=$(CURDIR)/.ci/tools/go.mod
@@ -24,9 +25,19 @@ need = @missing=; for tool in $(1); do command -v $$tool >/dev/null || missing+=
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 19
 
+# One static binary; the same source gives the same bytes wherever it lies.
+compile := CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-s -w'
+
 .PHONY: build
 build: needs-go ## build build/lameduck, one static binary
-	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-s -w' -o $(build)/lameduck ./cmd/lameduck
+	$(compile) -o $(build)/lameduck ./cmd/lameduck
+
+.PHONY: image
+image: needs-go ## build build/lameduck.oci.tar, the image for amd64 and arm64, without a container engine
+	GOOS=linux GOARCH=amd64 $(compile) -o $(build)/image/amd64/lameduck ./cmd/lameduck
+	GOOS=linux GOARCH=arm64 $(compile) -o $(build)/image/arm64/lameduck ./cmd/lameduck
+	@cd e2e && go run ./cmd/image -amd64 $(build)/image/amd64/lameduck -arm64 $(build)/image/arm64/lameduck \
+		-revision "$$(git rev-parse HEAD)" -time "$$(git log -1 --format=%ct)" -name $(IMAGE) -o $(build)/lameduck.oci.tar
 
 .PHONY: test
 test: needs-go needs-envoy ## run every test but those on a cluster: units, races, the kernel, a real Envoy
