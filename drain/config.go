@@ -89,5 +89,5 @@ func (c Config) listed() bool {
 			return false
 		}
 	}
-	return len(c.Envoy) > 0 && !c.EnvoySlices
+	return len(c.Envoy) > 0 || c.EnvoySlices
 }

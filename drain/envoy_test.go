@@ -90,3 +90,52 @@ func (w *world) chat(from netip.Addr, d time.Duration) (last time.Duration) {
 	}
 	return last
 }
+
+// C14, with Envoys that are learned: all that are listed now have to be told.
+func TestLearnedEnvoysThatAreToldAreTrusted(t *testing.T) {
+	trusting := Config{EnvoySlices: true, Min: 20 * time.Second, GracePeriod: time.Minute, TrustChecks: true}
+	second := netip.MustParseAddr("10.0.9.2")
+	start := func(t *testing.T, envoys ...netip.Addr) *world {
+		w := newWorld(t, trusting)
+		w.check(envoy, 1)
+		w.trigger()
+		if envoys != nil {
+			w.next(Envoys{envoys})
+		}
+		w.run(half)
+		w.check(envoy, 1)
+		return w
+	}
+	t.Run("one", func(t *testing.T) {
+		w := start(t, envoy)
+		w.run(3 * time.Second)
+		w.wantReleased(1500*time.Millisecond, half)
+	})
+	t.Run("another has not been told", func(t *testing.T) {
+		w := start(t, envoy, second)
+		w.run(10 * time.Second)
+		w.wantHeld()
+		if text := w.m.Status(w.now, 0, Relay{}).WaitsFor; !strings.Contains(text, "once told: "+second.String()) {
+			t.Errorf("waits for %q", text)
+		}
+		w.next(Envoys{[]netip.Addr{envoy}}) // it has left
+		w.run(half)
+		w.wantReleased(10500*time.Millisecond, half)
+	})
+	t.Run("nobody is known", func(t *testing.T) {
+		w := start(t)
+		w.run(10 * time.Second)
+		w.wantHeld()
+	})
+	t.Run("more have checked than are remembered", func(t *testing.T) {
+		w := newWorld(t, trusting)
+		for i := range maxCheckers + 1 {
+			w.check(netip.AddrFrom4([4]byte{10, 8, byte(i >> 8), byte(i)}), 1)
+		}
+		w.trigger()
+		w.next(Envoys{[]netip.Addr{envoy}})
+		w.check(envoy, 1)
+		w.run(10 * time.Second)
+		w.wantHeld()
+	})
+}

@@ -28,7 +28,7 @@ var refusedSource = netip.Addr{}
 type ledger struct {
 	config      Config
 	own         map[netip.Addr]bool
-	envoys      map[netip.Addr]bool // learned in the drain; nil: nothing has been
+	envoys      map[netip.Addr]bool // learned in the drain, and whether listed now; nil: nothing has been
 	nodes       map[netip.Addr]bool
 	sources     map[netip.Addr]*source
 	others      *source // stands for all beyond maxSources that count as Envoy
@@ -84,7 +84,7 @@ func (l *ledger) isEnvoy(addr netip.Addr) bool {
 	if len(l.config.Envoy) == 0 && !l.config.EnvoySlices || l.config.EnvoySlices && l.envoys == nil {
 		return true
 	}
-	if l.envoys[addr] {
+	if _, learned := l.envoys[addr]; learned {
 		l.envoySeen = true
 		return true
 	}
@@ -255,6 +255,9 @@ func (l *ledger) reclassify() {
 func (l *ledger) learn(addresses []netip.Addr) {
 	if l.envoys == nil {
 		l.envoys = map[netip.Addr]bool{}
+	}
+	for a := range l.envoys {
+		l.envoys[a] = false
 	}
 	for _, a := range addresses {
 		if len(l.envoys) < maxEnvoys {

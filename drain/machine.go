@@ -60,6 +60,7 @@ type Machine struct {
 	due               time.Time // when quiet, as settled last; zero while owed
 	degraded          []string
 	hostNetwork       bool // the pod is in the node's own network
+	overlooked        bool // there were more checkers than could be remembered before the trigger
 }
 
 // NewMachine returns a machine that is serving.

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,6 +40,7 @@ type checker struct {
 func (m *Machine) checked(now time.Time, e Checked) {
 	a := e.Source.Unmap()
 	if m.phase == Serving && m.ledger.sources[a] == nil && len(m.ledger.sources) >= maxCheckers && !m.config.lists(a) {
+		m.overlooked = true
 		return
 	}
 	s := m.ledger.source(a)
@@ -126,14 +128,35 @@ func (c *checks) waiting(now time.Time) int {
 	return n
 }
 
+// toTell are the sources that have to be told; not ok while who they are is not known.
+func (m *Machine) toTell() (all []netip.Addr, ok bool) {
+	if !m.config.TrustChecks || !m.config.listed() {
+		return nil, false
+	}
+	for _, p := range m.config.Envoy {
+		all = append(all, p.Addr().Unmap())
+	}
+	if !m.config.EnvoySlices {
+		return all, true
+	}
+	for a, listed := range m.ledger.envoys {
+		if listed {
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all), m.ledger.envoys != nil && len(m.ledger.envoys) < maxEnvoys && !m.overlooked
+}
+
 // toldAt is when every listed source will have been told, and silent for long enough.
 func (m *Machine) toldAt(last time.Time) (time.Time, bool) {
-	if !m.config.TrustChecks || !m.config.listed() {
+	all, ok := m.toTell()
+	if !ok {
 		return time.Time{}, false
 	}
 	at := last
-	for _, p := range m.config.Envoy {
-		s := m.ledger.sources[p.Addr().Unmap()]
+	for _, a := range all {
+		s := m.ledger.sources[a]
 		if s == nil {
 			return time.Time{}, false
 		}
@@ -148,19 +171,16 @@ func (m *Machine) toldAt(last time.Time) (time.Time, bool) {
 
 // notTold names the listed sources that --trust-checks waits for.
 func (m *Machine) notTold(now time.Time) string {
-	if !m.config.TrustChecks {
-		return ""
-	}
+	all, _ := m.toTell()
 	var names []string
-	for _, p := range m.config.Envoy {
-		s := m.ledger.sources[p.Addr().Unmap()]
-		if s != nil {
+	for _, a := range all {
+		if s := m.ledger.sources[a]; s != nil {
 			if at, ok := s.toldAt(); ok && !now.Before(at) {
 				continue
 			}
 		}
 		if len(names) < maxSending {
-			names = append(names, p.Addr().String())
+			names = append(names, a.String())
 		}
 	}
 	if len(names) == 0 {

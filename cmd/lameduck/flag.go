@@ -82,7 +82,7 @@ func flags() []flag {
 		{name: "app-health", kind: "URL", shown: "the application's ports are listening", set: setAppHealth,
 			meaning: "tells whether the application is well; asked when `/healthz` is asked", bounds: "`http://`, on loopback"},
 		{name: "trust-checks", value: "false", set: setTrustChecks,
-			meaning: "sources that have been told by a failing health check need no quiet window", bounds: "needs `--envoy`, with single addresses only"},
+			meaning: "sources that have been told by a failing health check need no quiet window", bounds: "needs `--envoy`, with single addresses only, or `--envoy-slices`"},
 		{name: "observe-only", value: "false", set: setObserveOnly,
 			meaning: "watch and report; hold nothing, take nothing over"},
 		{name: "netns", kind: "path", shown: "its own", set: setNetns,

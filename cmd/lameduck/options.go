@@ -202,11 +202,8 @@ func (o *options) checkSources() error {
 	if !o.drain.TrustChecks {
 		return nil
 	}
-	if o.drain.EnvoySlices {
-		return errors.New("--trust-checks \"true\": which Envoys have to be told is known only in the drain; name them by --envoy, and leave --envoy-slices out")
-	}
-	if len(o.drain.Envoy) == 0 {
-		return errors.New("--trust-checks \"true\": which Envoys have to be told is not known; add --envoy for each of them")
+	if len(o.drain.Envoy) == 0 && !o.drain.EnvoySlices {
+		return errors.New("--trust-checks \"true\": which Envoys have to be told is not known; add --envoy for each of them, or --envoy-slices")
 	}
 	for _, prefix := range o.drain.Envoy {
 		if !prefix.IsSingleIP() {

@@ -146,7 +146,7 @@ func TestUnusableFlagsNameTheFlagTheValueAndTheFix(t *testing.T) {
 		{"--envoy-slices=x", `--envoy-slices "x"|namespace/label-selector`},
 		{"--envoy-slices=ns/", `--envoy-slices "ns/"|namespace/label-selector`},
 		{"--envoy-slices=Ns/a=b", `--envoy-slices "Ns/a=b"|namespace/label-selector`},
-		{"--trust-checks --envoy=10.0.0.1 --envoy-slices=ns/a=b", `--trust-checks "true"|leave --envoy-slices out`},
+		{"--trust-checks --envoy=10.0.0.0/8 --envoy-slices=ns/a=b", `--trust-checks|10.0.0.0/8|single addresses`},
 		{"--node-ip=node-1", `--node-ip "node-1"|IP addresses|commas`},
 		{"--quiet=5", `--quiet "5"|5s`},
 		{"--quiet=0s", `--quiet "0s"|above 0s`},
