@@ -264,5 +264,8 @@ func unready(e *endpoint) {
 	e.Conditions.Ready, e.Conditions.Serving = &no, &no
 }
 
+// unsaid has no conditions: the API takes that for ready.
+func unsaid(e *endpoint) { e.Conditions = endpoint{}.Conditions }
+
 func zone(name string) func(*endpoint)     { return func(e *endpoint) { e.Zone = name } }
 func hostname(name string) func(*endpoint) { return func(e *endpoint) { e.Hostname = name } }

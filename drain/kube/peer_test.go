@@ -17,7 +17,7 @@ func auto() Options  { return Options{Services: []Service{{}}} }
 // C16
 func TestPeersServeAndAreNotThisPodNorEnding(t *testing.T) {
 	discover(t, auto(), func(t *testing.T, a *api, h *heard) {
-		a.put(eventAdded, sliceOf("app-x", "app", 80, pod(1, terminating), pod(2), pod(3, terminating), pod(4, unready), pod(5, func(e *endpoint) { e.Conditions = endpoint{}.Conditions })))
+		a.put(eventAdded, sliceOf("app-x", "app", 80, pod(1, terminating), pod(2), pod(3, terminating), pod(4, unready), pod(5, unsaid), pod(6, unready, func(e *endpoint) { e.Conditions.Serving = nil })))
 		a.put(eventAdded, sliceOf("other-x", "other", 80, pod(9)))
 		pass(time.Second)
 		same(t, "peers", h.lines(0), "80 10.0.0.2:80 near", "80 10.0.0.5:80 near")
