@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"lameduck/e2e/cluster/node"
+)
+
+//go:embed manifest
+var manifests embed.FS
+
+// manifest returns one of the harness's manifests.
+func manifest(name string) string {
+	text, err := manifests.ReadFile("manifest/" + name)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// GatewayNamespace is where Envoy Gateway and its Envoys are.
+const GatewayNamespace = "envoy-gateway-system"
+
+// bringUp follows the node's start, and installs what belongs to every cluster.
+func (c *Cluster) bringUp(ctx context.Context, reports *json.Decoder, s *steps) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	images := make(chan error, 1)
+	for {
+		var report node.Report
+		if err := reports.Decode(&report); err != nil {
+			return fmt.Errorf("the node ended without a word (see log/node.log): %w", err)
+		}
+		switch {
+		case report.Error != "":
+			return fmt.Errorf("the node: %s", report.Error)
+		case report.Step == "etcd": // containerd answers by then
+			go func() { images <- c.importImages(ctx, s) }()
+		case report.Ready:
+			s.reached("API server answers")
+			return errors.Join(c.install(ctx, s, images))
+		}
+	}
+}
+
+func (c *Cluster) importImages(ctx context.Context, s *steps) error {
+	for _, archive := range c.Parts.Images {
+		if _, err := c.Run(ctx, "", "ctr", "images", "import", archive); err != nil {
+			return err
+		}
+	}
+	s.reached("%d images imported", len(c.Parts.Images))
+	return nil
+}
+
+// install applies the manifests, as much as possible at once.
+func (c *Cluster) install(ctx context.Context, s *steps, images <-chan error) error {
+	if err := c.Apply(ctx, manifest("namespaces.yaml")); err != nil {
+		return err
+	}
+	err := together(
+		func() error { return c.nodeReady(ctx, s) },
+		func() error { return <-images },
+		func() error { return c.Apply(ctx, manifest("dns.yaml")) },
+		func() error { return c.installGateway(ctx, s) },
+	)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Programmed", "--timeout=120s", "-n", GatewayNamespace, "gateway/gateway"); err != nil {
+		return err
+	}
+	s.reached("Gateway programmed: Envoy is ready")
+	return nil
+}
+
+func (c *Cluster) nodeReady(ctx context.Context, s *steps) error {
+	if _, err := c.Kubectl(ctx, "wait", "--for=create", "--timeout=60s", "node/"+node.Hostname); err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=60s", "node/"+node.Hostname); err != nil {
+		return err
+	}
+	s.reached("node is Ready")
+	return nil
+}
+
+// installGateway installs Envoy Gateway, and a Gateway. Its own program makes the certificates that it and Envoy know
+// each other by.
+func (c *Cluster) installGateway(ctx context.Context, s *steps) error {
+	err := together(
+		func() error {
+			// The definitions are too large for a client-side apply.
+			_, err := c.Kubectl(ctx, "apply", "--server-side", "-R", "-f", c.Parts.CRDs)
+			return err
+		},
+		func() error {
+			_, err := c.Run(ctx, "", "env", "ENVOY_GATEWAY_NAMESPACE="+GatewayNamespace, c.Parts.Gateway, "certgen", "--disable-topology-injector")
+			return err
+		},
+	)
+	if err != nil {
+		return err
+	}
+	s.reached("Envoy Gateway's CRDs and certificates are made")
+	if err := c.Apply(ctx, manifest("gateway.yaml")); err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "rollout", "status", "--timeout=120s", "-n", GatewayNamespace, "deployment/envoy-gateway"); err != nil {
+		return err
+	}
+	s.reached("Envoy Gateway runs")
+	return nil
+}
+
+// together runs all and returns all errors.
+func together(all ...func() error) error {
+	failed := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, do := range all {
+		group.Go(func() { failed[i] = do() })
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// EnvoyURL is the address of the Gateway's Envoy, as the node reaches it.
+func (c *Cluster) EnvoyURL(ctx context.Context) (string, error) {
+	out, err := c.Kubectl(ctx, "get", "service", "-n", GatewayNamespace,
+		"-l", "gateway.envoyproxy.io/owning-gateway-name=gateway", "-o", "jsonpath={.items[0].spec.clusterIP}")
+	return "http://" + strings.TrimSpace(out), err
+}

@@ -1,0 +1,19 @@
+// Command dns is CoreDNS with the few plugins that a cluster's names need.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/health"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+	_ "github.com/coredns/coredns/plugin/reload"
+)
+
+func main() {
+	dnsserver.Directives = []string{"reload", "errors", "health", "ready", "cache", "kubernetes"}
+	coremain.Run()
+}

@@ -1,0 +1,45 @@
+// Command cluster is the end-to-end cluster in the hands of a person (up, down), its node (PID 1 of its namespaces) and
+// the process that holds each of its pods' namespaces.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+
+	"lameduck/e2e/cluster"
+	"lameduck/e2e/cluster/node"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: cluster up | down")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, role string, args []string) error {
+	switch role {
+	case "up":
+		return cluster.Keep(ctx, os.Stderr)
+	case "down":
+		return cluster.DownKept(ctx)
+	case "node":
+		// PID 1 decides itself what its signals mean.
+		signal.Reset()
+		return node.Main(args, os.Stdin, os.Stdout)
+	case "pause":
+		<-ctx.Done()
+		return nil
+	}
+	return fmt.Errorf("unknown role %q", role)
+}
