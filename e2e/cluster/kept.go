@@ -122,3 +122,23 @@ func startOf(pid int) (string, error) {
 	}
 	return fields[19], nil
 }
+
+// Get returns the cluster that is kept, with today's images of lameduck and the application, or brings one up that ends
+// with this process. It tells which.
+func Get(ctx context.Context, log io.Writer) (c *Cluster, isKept bool, err error) {
+	if c, err = Kept(ctx); err != nil {
+		return nil, false, err
+	}
+	if c == nil {
+		c, err = Up(ctx, Options{Log: log})
+		return c, false, err
+	}
+	dir, err := Folder(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if c.Parts, err = part.Prepare(ctx, filepath.Dir(filepath.Dir(dir)), dir, log); err != nil {
+		return nil, false, err
+	}
+	return c, true, c.importImages(ctx, newSteps(log))
+}

@@ -1,0 +1,87 @@
+package cluster_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"lameduck/e2e/cluster"
+)
+
+// relayTo is the flag that makes a backend's own Service its pods' peer.
+func relayTo(backend string) []string {
+	return []string{fmt.Sprintf("--relay-to=%s.%s.svc.cluster.local:8080", backend, cluster.Namespace)}
+}
+
+// setup is a way of running a backend, and what may be lost when its pods end.
+type setup struct {
+	backend cluster.Backend
+	check   func(*testing.T, cluster.Row)
+}
+
+func setups() []setup {
+	return []setup{
+		{cluster.Backend{Name: "nothing", Title: "nothing"}, timesOut},
+		{cluster.Backend{Name: "sleep", Title: "preStop sleep 15", Sleep: 15}, losesNothing},
+		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, losesNothing},
+		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Lameduck: relayTo("relay")}, losesWhatIsInFlight},
+		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, losesNothing},
+		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Lameduck: relayTo("plain-relay")}, losesWhatIsInFlight},
+	}
+}
+
+// TestPodEndsUnseen ends pods in each of the ways that a cluster has, with a control plane that is late and without.
+func TestPodEndsUnseen(t *testing.T) {
+	for _, trial := range []struct {
+		action cluster.Action
+		lag    time.Duration
+	}{
+		{cluster.DeletePod(), 0},
+		{cluster.DeletePod(), 3 * time.Second},
+		{cluster.DeletePod(), 10 * time.Second},
+		{cluster.Restart(), 3 * time.Second},
+		{cluster.ScaleDown(), 3 * time.Second},
+		{cluster.Evict(), 3 * time.Second},
+	} {
+		t.Run(fmt.Sprintf("%s, %v late", trial.action.Name, trial.lag), func(t *testing.T) {
+			var backends []cluster.Backend
+			for _, s := range setups() {
+				backends = append(backends, s.backend)
+			}
+			got, err := here.Try(t.Context(), cluster.Trial{Backends: backends, Action: trial.action, Lag: trial.lag})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows.Lock()
+			rows.all = append(rows.all, got...)
+			rows.Unlock()
+			for i, s := range setups() {
+				t.Run(s.backend.Title, func(t *testing.T) { s.check(t, got[i]) })
+			}
+		})
+	}
+}
+
+// timesOut is the proof that the fault is there. Without a lag a cluster as small as this one is too quick for it.
+func timesOut(t *testing.T, r cluster.Row) {
+	if r.Lag > 0 && r.Kind("timeout") == 0 {
+		t.Errorf("no request timed out: the fault did not show, %d failed", r.Failed())
+	}
+}
+
+func losesNothing(t *testing.T, r cluster.Row) {
+	if r.Failed() > 0 {
+		t.Errorf("%d of %d requests failed: %v", r.Failed(), r.Load.Sent, r.Load.Failures[:min(10, r.Failed())])
+	}
+}
+
+// losesWhatIsInFlight allows for what an application that exits at once takes with it, and what the kernel refuses
+// until lameduck's own hook has come.
+func losesWhatIsInFlight(t *testing.T, r cluster.Row) {
+	if r.Kind("timeout") > 0 {
+		t.Errorf("%d requests timed out", r.Kind("timeout"))
+	}
+	if most := 15 * len(r.Pods); r.Failed() > most {
+		t.Errorf("%d of %d requests failed, more than the %d that could be in flight", r.Failed(), r.Load.Sent, most)
+	}
+}
