@@ -23,7 +23,7 @@ need = @missing=; for tool in $(1); do command -v $$tool >/dev/null || missing+=
 
 .PHONY: help
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 19
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 19
 
 # One static binary; the same source gives the same bytes wherever it lies.
 compile := CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-s -w'
@@ -54,6 +54,18 @@ test: needs-go needs-envoy ## run every test but those on a cluster: units, race
 demo: needs-go needs-envoy ## show pods die behind a real Envoy, with lameduck and without, side by side (under 4 minutes)
 	cd e2e && go build -o $(build)/bin/demo ./cmd/demo
 	@cd e2e && exec $(build)/bin/demo
+
+.PHONY: e2e
+e2e: needs-go needs-envoy ## run the tests on a real Kubernetes with Envoy Gateway, as root (the first time it is built: under 45 minutes)
+	cd e2e && go test -v -count=1 -timeout 85m ./cluster -cluster
+
+.PHONY: e2e-up
+e2e-up: needs-go needs-envoy ## bring that Kubernetes up, for a person to look at
+	cd e2e && go build -o $(build)/bin/cluster ./cmd/cluster && exec $(build)/bin/cluster up
+
+.PHONY: e2e-down
+e2e-down: needs-go ## end what e2e-up has brought up
+	cd e2e && go build -o $(build)/bin/cluster ./cmd/cluster && exec $(build)/bin/cluster down
 
 .PHONY: figures
 figures: needs-go needs-envoy ## run the demo, and write its table and picture into README.md and docs/

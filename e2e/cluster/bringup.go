@@ -45,7 +45,7 @@ func (c *Cluster) bringUp(ctx context.Context, reports *json.Decoder, s *steps) 
 			go func() { images <- c.importImages(ctx, s) }()
 		case report.Ready:
 			s.reached("API server answers")
-			return errors.Join(c.install(ctx, s, images))
+			return c.install(ctx, s, images)
 		}
 	}
 }
@@ -107,6 +107,9 @@ func (c *Cluster) installGateway(ctx context.Context, s *steps) error {
 		},
 	)
 	if err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "--all", "crds"); err != nil {
 		return err
 	}
 	s.reached("Envoy Gateway's CRDs and certificates are made")
