@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,7 +57,12 @@ func TestPodEndsUnseen(t *testing.T) {
 			rows.all = append(rows.all, got...)
 			rows.Unlock()
 			for i, s := range setups() {
-				t.Run(s.backend.Title, func(t *testing.T) { s.check(t, got[i]) })
+				t.Run(s.backend.Title, func(t *testing.T) {
+					s.check(t, got[i])
+					if t.Failed() {
+						t.Log(describe(got[i]))
+					}
+				})
 			}
 		})
 	}
@@ -84,4 +90,21 @@ func losesWhatIsInFlight(t *testing.T, r cluster.Row) {
 	if most := 15 * len(r.Pods); r.Failed() > most {
 		t.Errorf("%d of %d requests failed, more than the %d that could be in flight", r.Failed(), r.Load.Sent, most)
 	}
+}
+
+// describe tells a row's story.
+func describe(r cluster.Row) string {
+	var b strings.Builder
+	for i, f := range r.Load.Failures {
+		if i == 10 {
+			b.WriteString("  ...\n")
+			break
+		}
+		fmt.Fprintf(&b, "  request %06d %s, %.3f s after the action, took %v\n", f.ID, f.Kind, r.Load.Start.Add(f.At).Sub(r.At).Seconds(), f.Took)
+	}
+	for _, p := range r.Pods {
+		fmt.Fprintf(&b, "%s (%s) deleted %.3f s after the action, gone %.3f s after that\n  %s\n",
+			p.Name, p.IP, p.Deleted.Sub(r.At).Seconds(), p.Gone.Sub(p.Deleted).Seconds(), p.LastWords)
+	}
+	return b.String()
 }
