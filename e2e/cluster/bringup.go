@@ -60,18 +60,21 @@ func (c *Cluster) importImages(ctx context.Context, s *steps) error {
 	return nil
 }
 
-// install applies the manifests, as much as possible at once.
+// install applies the manifests, as much as possible at once. No pod may come before the images: the kubelet would try
+// again only after a while.
 func (c *Cluster) install(ctx context.Context, s *steps, images <-chan error) error {
 	if err := c.Apply(ctx, manifest("namespaces.yaml")); err != nil {
 		return err
 	}
 	err := together(
 		func() error { return c.nodeReady(ctx, s) },
+		func() error { return c.prepareGateway(ctx, s) },
 		func() error { return <-images },
-		func() error { return c.Apply(ctx, manifest("dns.yaml")) },
-		func() error { return c.installGateway(ctx, s) },
 	)
 	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, manifest("dns.yaml")+"\n---\n"+manifest("gateway.yaml")); err != nil {
 		return err
 	}
 	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Programmed", "--timeout=120s", "-n", GatewayNamespace, "gateway/gateway"); err != nil {
@@ -92,9 +95,9 @@ func (c *Cluster) nodeReady(ctx context.Context, s *steps) error {
 	return nil
 }
 
-// installGateway installs Envoy Gateway, and a Gateway. Its own program makes the certificates that it and Envoy know
-// each other by.
-func (c *Cluster) installGateway(ctx context.Context, s *steps) error {
+// prepareGateway makes the types that Envoy Gateway knows, and, with its own program, the certificates that it and Envoy
+// know each other by.
+func (c *Cluster) prepareGateway(ctx context.Context, s *steps) error {
 	err := together(
 		func() error {
 			// The definitions are too large for a client-side apply.
@@ -113,13 +116,6 @@ func (c *Cluster) installGateway(ctx context.Context, s *steps) error {
 		return err
 	}
 	s.reached("Envoy Gateway's CRDs and certificates are made")
-	if err := c.Apply(ctx, manifest("gateway.yaml")); err != nil {
-		return err
-	}
-	if _, err := c.Kubectl(ctx, "rollout", "status", "--timeout=120s", "-n", GatewayNamespace, "deployment/envoy-gateway"); err != nil {
-		return err
-	}
-	s.reached("Envoy Gateway runs")
 	return nil
 }
 
