@@ -24,9 +24,10 @@ type Backend struct {
 	// Sleep is the application's preStop sleep in seconds; Hold gives it the hold hook instead.
 	Sleep int
 	Hold  bool
-	// Native and Plain add lameduck as a sidecar or as a container, with further flags.
-	Native, Plain bool
-	Lameduck      []string
+	// Native and Plain add lameduck as a sidecar or as a container, with further flags; Relay makes the pods' peer their
+	// own Service.
+	Native, Plain, Relay bool
+	Lameduck             []string
 }
 
 func (b Backend) withDefaults() Backend {
@@ -87,12 +88,16 @@ func (c *Cluster) Pods(ctx context.Context, backend string) ([]string, error) {
 	return alive, err
 }
 
-// Remove deletes backends, without waiting for their pods.
+// Remove deletes backends. Their pods are given a second, and not waited for: without an owner nobody replaces them.
 func (c *Cluster) Remove(ctx context.Context, backends ...Backend) error {
-	args := []string{"delete", "-n", Namespace, "--wait=false", "--ignore-not-found"}
+	var names []string
 	for _, b := range backends {
-		args = append(args, "deployment/"+b.Name, "service/"+b.Name, "httproute/"+b.Name)
+		names = append(names, b.Name)
 	}
-	_, err := c.Kubectl(ctx, args...)
+	ours := "app in (" + strings.Join(names, ",") + ")"
+	if _, err := c.Kubectl(ctx, "delete", "deployments,replicasets", "-n", Namespace, "-l", ours, "--cascade=orphan"); err != nil {
+		return err
+	}
+	_, err := c.Kubectl(ctx, "delete", "pods,services,httproutes", "-n", Namespace, "-l", ours, "--grace-period=1", "--wait=false")
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type Cluster struct {
 	ended chan struct{}
 	// life is what the node lives as long as.
 	life io.Closer
+	// trials counts those that were begun.
+	trials atomic.Int32
 }
 
 // Options choose how a cluster is brought up.

@@ -9,11 +9,6 @@ import (
 	"lameduck/e2e/cluster"
 )
 
-// relayTo is the flag that makes a backend's own Service its pods' peer.
-func relayTo(backend string) []string {
-	return []string{fmt.Sprintf("--relay-to=%s.%s.svc.cluster.local:8080", backend, cluster.Namespace)}
-}
-
 // setup is a way of running a backend, and what may be lost when its pods end.
 type setup struct {
 	backend cluster.Backend
@@ -25,9 +20,9 @@ func setups() []setup {
 		{cluster.Backend{Name: "nothing", Title: "nothing"}, timesOut},
 		{cluster.Backend{Name: "sleep", Title: "preStop sleep 15", Sleep: 15}, losesNothing},
 		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, losesNothing},
-		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Lameduck: relayTo("relay")}, losesWhatIsInFlight},
+		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Relay: true}, losesWhatIsInFlight},
 		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, losesNothing},
-		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Lameduck: relayTo("plain-relay")}, losesWhatIsInFlight},
+		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Relay: true}, losesWhatIsInFlight},
 	}
 }
 

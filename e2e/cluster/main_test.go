@@ -63,3 +63,6 @@ func withCluster(run func() int) int {
 	}
 	return status
 }
+
+// background is for what is cleaned up when a test's own context has ended.
+func background() context.Context { return context.Background() }

@@ -50,6 +50,7 @@ func (c *Cluster) Try(ctx context.Context, t Trial) (rows []Row, err error) {
 	if t.Rate == 0 {
 		t.Rate = 100
 	}
+	t.Backends = c.renamed(t.Backends)
 	if err := c.Deploy(ctx, t.Backends...); err != nil {
 		return nil, err
 	}
@@ -87,6 +88,17 @@ func (c *Cluster) Try(ctx context.Context, t Trial) (rows []Row, err error) {
 		}
 	}
 	return rows, nil
+}
+
+// renamed gives backends names that no earlier trial's had: pods of those may still be ending.
+func (c *Cluster) renamed(backends []Backend) []Backend {
+	trial := c.trials.Add(1)
+	named := make([]Backend, len(backends))
+	for i, b := range backends {
+		b.Name = fmt.Sprintf("%s-%x%02d", b.Name, time.Now().Unix()&0xffff, trial)
+		named[i] = b
+	}
+	return named
 }
 
 func (c *Cluster) startLoads(ctx context.Context, t Trial) ([]*Load, error) {

@@ -20,7 +20,7 @@ var configs embed.FS
 func writeConfig(o Options) error {
 	values := map[string]string{
 		"Run": Run, "Hostname": Hostname, "NodeIP": IP, "PodNet": PodNet, "DNS": DNS, "Token": token, "Debs": o.Debs,
-		"ContainerdSocket": ContainerdSocket, "PauseImage": PauseImage, "CgroupRoot": CgroupRoot,
+		"ContainerdSocket": ContainerdSocket, "PauseImage": Image, "CgroupRoot": CgroupRoot,
 	}
 	for name, path := range map[string]string{
 		"kubelet.yaml": "kubelet.yaml", "kube-proxy.yaml": "kube-proxy.yaml", "containerd.toml": "containerd.toml",

@@ -16,8 +16,8 @@ const (
 	AuditLog = Run + "/audit.log"
 	// ContainerdSocket is containerd's, for ctr.
 	ContainerdSocket = "/run/containerd/containerd.sock"
-	// PauseImage is the sandboxes' image.
-	PauseImage = "e2e.local/pause:1"
+	// Image holds this harness's program: it is what holds the pods' namespaces, too.
+	Image = "e2e.local/cluster:1"
 	// CgroupRoot is above every cgroup of the cluster, in each hierarchy.
 	CgroupRoot = "/lameduck-e2e"
 )

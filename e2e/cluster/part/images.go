@@ -44,7 +44,7 @@ func (m maker) images(p Parts, tools world.Tools) ([]string, error) {
 		archives = append(archives, archive)
 	}
 	for name, i := range map[string]image{
-		"pause":    {name: node.PauseImage, user: "65535", entry: []string{"/cluster", "pause"}, files: map[string]string{"cluster": p.Cluster}},
+		"cluster":  {name: node.Image, user: "65535", entry: []string{"/cluster", "pause"}, files: map[string]string{"cluster": p.Cluster}},
 		"app":      {name: AppImage, user: "65532", entry: []string{"/world", "app"}, files: map[string]string{"world": tools.World}},
 		"lameduck": {name: LameduckImage, user: "65532", entry: []string{"/lameduck"}, files: map[string]string{"lameduck": tools.Lameduck}},
 	} {

@@ -1,9 +1,10 @@
-// Command cluster is the end-to-end cluster in the hands of a person (up, down), its node (PID 1 of its namespaces) and
-// the process that holds each of its pods' namespaces.
+// Command cluster is the end-to-end cluster in the hands of a person (up, down), and what the cluster itself needs: its
+// node (PID 1 of its namespaces), the process that holds each pod's namespaces, witnesses of what the kubelet does.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 
 	"lameduck/e2e/cluster"
 	"lameduck/e2e/cluster/node"
+	"lameduck/e2e/cluster/witness"
 )
 
 func main() {
@@ -40,6 +42,14 @@ func run(ctx context.Context, role string, args []string) error {
 	case "pause":
 		<-ctx.Done()
 		return nil
+	case "witness":
+		return witness.Main(args, os.Stdout)
+	case "get":
+		if len(args) != 1 {
+			return errors.New("get: which URL?")
+		}
+		_, err := fmt.Println(witness.Get(ctx, args[0]))
+		return err
 	}
 	return fmt.Errorf("unknown role %q", role)
 }
