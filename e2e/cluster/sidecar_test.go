@@ -146,11 +146,9 @@ func TestJobWithSidecarCompletes(t *testing.T) {
 
 // usage is what the kubelet says of a container.
 type usage struct {
-	CPU struct {
-		Time                 time.Time
-		UsageCoreNanoSeconds uint64
-	}
-	Memory struct{ RSSBytes, WorkingSetBytes uint64 }
+	at  time.Time
+	cpu time.Duration
+	rss float64 // bytes
 }
 
 // TestIdleSidecarIsSmall: what an idle lameduck uses, as the kubelet counts it.
@@ -164,61 +162,59 @@ func TestIdleSidecarIsSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { deletePod(t, "idle") })
-	first := idleUsage(t, time.Time{})
-	last := idleUsage(t, first.CPU.Time.Add(30*time.Second))
-	apart := last.CPU.Time.Sub(first.CPU.Time)
-	share := float64(last.CPU.UsageCoreNanoSeconds-first.CPU.UsageCoreNanoSeconds) / float64(apart.Nanoseconds())
-	t.Logf("idle for %v: %.4f %% of a core, RSS %.1f MB, working set %.1f MB",
-		apart, 100*share, float64(last.Memory.RSSBytes)/1e6, float64(last.Memory.WorkingSetBytes)/1e6)
+	first := usageOf(t, "idle", "lameduck", time.Time{})
+	last := usageOf(t, "idle", "lameduck", first.at.Add(30*time.Second))
+	share := (last.cpu - first.cpu).Seconds() / last.at.Sub(first.at).Seconds()
+	t.Logf("idle for %v: %.4f %% of a core, RSS %.1f MB", last.at.Sub(first.at), 100*share, last.rss/1e6)
 	if share > 0.001 {
 		t.Errorf("an idle lameduck uses %.3f %% of a core", 100*share)
 	}
-	if last.Memory.RSSBytes > 20e6 {
-		t.Errorf("an idle lameduck's RSS is %d bytes", last.Memory.RSSBytes)
+	if last.rss > 20e6 {
+		t.Errorf("an idle lameduck's RSS is %.0f bytes", last.rss)
 	}
 }
 
-// idleUsage waits for the kubelet's figures of the pod idle that are from a time or later.
-func idleUsage(t *testing.T, from time.Time) usage {
+// usageOf waits for the kubelet's figures of a container that are from a time or later.
+func usageOf(t *testing.T, pod, container string, from time.Time) usage {
 	t.Helper()
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for watchdog := time.After(90 * time.Second); ; {
-		if u, err := readUsage(t, "idle", "lameduck"); err == nil && u.Memory.RSSBytes > 0 && !u.CPU.Time.Before(from) {
+		out, err := here.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/node/proxy/metrics/cadvisor")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := parseUsage(out, pod, container); u.rss > 0 && u.at.After(from) {
 			return u
 		}
 		select {
 		case <-again.C:
 		case <-watchdog:
-			t.Fatal("the kubelet has no figures of lameduck")
+			t.Fatalf("the kubelet has no figures of %s in %s", container, pod)
 		}
 	}
 }
 
-func readUsage(t *testing.T, pod, container string) (usage, error) {
-	t.Helper()
-	out, err := here.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/node/proxy/stats/summary")
-	if err != nil {
-		return usage{}, err
-	}
-	var summary struct {
-		Pods []struct {
-			PodRef     struct{ Name string }
-			Containers []struct {
-				Name string
-				usage
-			}
+// parseUsage reads the kubelet's metrics: NAME{LABELS} VALUE MILLISECONDS.
+func parseUsage(metrics, pod, container string) usage {
+	var u usage
+	for line := range strings.Lines(metrics) {
+		name, rest, _ := strings.Cut(line, "{")
+		labels, values, _ := strings.Cut(rest, "} ")
+		if !strings.Contains(labels, `container="`+container+`"`) || !strings.Contains(labels, `pod="`+pod+`"`) {
+			continue
+		}
+		var value float64
+		var milliseconds int64
+		if _, err := fmt.Sscan(values, &value, &milliseconds); err != nil {
+			continue
+		}
+		switch name {
+		case "container_memory_rss":
+			u.rss = value
+		case "container_cpu_usage_seconds_total":
+			u.cpu, u.at = time.Duration(value*float64(time.Second)), time.UnixMilli(milliseconds)
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &summary); err != nil {
-		return usage{}, err
-	}
-	for _, p := range summary.Pods {
-		for _, c := range p.Containers {
-			if p.PodRef.Name == pod && c.Name == container {
-				return c.usage, nil
-			}
-		}
-	}
-	return usage{}, fmt.Errorf("the kubelet does not know %s of %s", container, pod)
+	return u
 }
