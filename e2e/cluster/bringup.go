@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lameduck/e2e/cluster/node"
+	"lameduck/e2e/world"
 )
 
 //go:embed manifest
@@ -81,7 +82,29 @@ func (c *Cluster) install(ctx context.Context, s *steps, images <-chan error) er
 		return err
 	}
 	s.reached("Gateway programmed: Envoy is ready")
-	return nil
+	return c.firstAnswer(ctx, s)
+}
+
+// Hello is a backend that every cluster has: one for a person to try things on, and for tests of pods that live on.
+func Hello() Backend { return Backend{Name: "hello", OnTerm: world.Graceful, Native: true, Hold: true} }
+
+func (c *Cluster) firstAnswer(ctx context.Context, s *steps) error {
+	if err := c.Deploy(ctx, Hello()); err != nil {
+		return err
+	}
+	s.reached("three pods are ready")
+	envoy, err := c.EnvoyURL(ctx)
+	if err != nil {
+		return err
+	}
+	// The client waits for a first answer; a load of nothing is all that is wanted beyond.
+	l, err := c.StartLoad(ctx, envoy, Hello().Name, world.Stream{Rate: 1, Timeout: timeout, Path: "/", Until: time.Millisecond})
+	if err != nil {
+		return err
+	}
+	s.reached("first answer through Envoy: %s/%s", envoy, Hello().Name)
+	_, err = l.Outcome()
+	return err
 }
 
 func (c *Cluster) nodeReady(ctx context.Context, s *steps) error {

@@ -35,8 +35,8 @@ type Cluster struct {
 	ended chan struct{}
 	// life is what the node lives as long as.
 	life io.Closer
-	// trials counts those that were begun.
-	trials atomic.Int32
+	// fleets counts those that were deployed.
+	fleets atomic.Int32
 }
 
 // Options choose how a cluster is brought up.
@@ -205,8 +205,8 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.Run(ctx, "", append([]string{c.Parts.Kube, "kubectl"}, args...)...)
 }
 
-// Apply applies manifests.
+// Apply applies manifests, and takes back what other hands have changed of them.
 func (c *Cluster) Apply(ctx context.Context, manifests string, args ...string) error {
-	_, err := c.Run(ctx, manifests, append([]string{c.Parts.Kube, "kubectl", "apply", "--server-side", "-f", "-"}, args...)...)
+	_, err := c.Run(ctx, manifests, append([]string{c.Parts.Kube, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-"}, args...)...)
 	return err
 }

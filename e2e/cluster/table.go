@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -30,6 +31,18 @@ func (r Row) Flagged(flag string) int {
 	return n
 }
 
+// Refused is how many connections the ending pods' kernels refused, as lameduck counted them.
+func (r Row) Refused() int {
+	refused := 0
+	for _, p := range r.Pods {
+		var words struct{ Refused int }
+		if json.Unmarshal([]byte(p.LastWords), &words) == nil {
+			refused += words.Refused
+		}
+	}
+	return refused
+}
+
 // Lagged is the propagation lag as Envoy's log shows it: a pod's deletion until the last request that was sent to it,
 // the longest of the pods'.
 func (r Row) Lagged() time.Duration {
@@ -55,12 +68,16 @@ func (r Row) EndedAfter() time.Duration {
 // Table writes the rows.
 func Table(w io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "set-up\taction\tfrozen\tsent\tfailed\ttimeouts\trefused\tcut\tother\tlag measured\tp99\tpod ended after")
+	_, _ = fmt.Fprintln(table, "set-up\taction\tfrozen\tsent\tfailed\ttimeouts\trefused: client / lameduck's count\tcut\tother\tlag measured\tp99\tpod ended after")
 	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return int(a.Lag - b.Lag) }) {
 		refused, cut := r.Flagged("UF"), r.Flagged("UC")
 		other := r.Failed() - r.Kind("timeout") - refused - cut
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Backend.Title, r.Action.Name,
-			strconv.Itoa(int(r.Lag.Seconds()))+" s", r.Load.Sent, r.Failed(), r.Kind("timeout"), refused, cut, other,
+		counted := strconv.Itoa(refused)
+		if r.Backend.Native || r.Backend.Plain {
+			counted = fmt.Sprintf("%d / %d", refused, r.Refused())
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Backend.Title, r.Action.Name,
+			strconv.Itoa(int(r.Lag.Seconds()))+" s", r.Load.Sent, r.Failed(), r.Kind("timeout"), counted, cut, other,
 			seconds(r.Lagged()), r.Load.P99.Round(100*time.Microsecond), seconds(r.EndedAfter()))
 	}
 	return table.Flush()
