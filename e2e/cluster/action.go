@@ -10,8 +10,8 @@ type Action struct {
 	Name string
 	// Ends is how many of the pods end by it; 0 stands for all.
 	Ends int
-	// do carries it out on a backend with the given pods.
-	do func(ctx context.Context, c *Cluster, backend string, pods []string) error
+	// Do carries it out on a backend with the given pods.
+	Do func(ctx context.Context, c *Cluster, backend string, pods []string) error
 }
 
 // DeletePod is kubectl delete pod, of one.

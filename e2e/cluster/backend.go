@@ -24,11 +24,19 @@ type Backend struct {
 	// Sleep is the application's preStop sleep in seconds; Hold gives it the hold hook instead.
 	Sleep int
 	Hold  bool
-	// Native and Plain add lameduck as a sidecar or as a container, with further flags; Relay makes the pods' peer their
-	// own Service.
-	Native, Plain, Relay bool
-	Lameduck             []string
+	// Native and Plain add lameduck as a sidecar or as a container, with further flags.
+	Native, Plain bool
+	Lameduck      []string
+	// Relay makes the pods' peers: "static" is their own Service's name, "service" the same asked of the API server,
+	// "auto" whatever that knows; empty: none.
+	Relay string
+	// Account is the service account whose token lameduck has: "lameduck" may ask the API server, "stranger" may not;
+	// empty: no token.
+	Account string
 }
+
+// EnvoySlices is the flag that tells lameduck where to ask for Envoy's addresses.
+const EnvoySlices = "--envoy-slices=" + GatewayNamespace + "/gateway.envoyproxy.io/owning-gateway-name=gateway"
 
 func (b Backend) withDefaults() Backend {
 	if b.OnTerm == "" {

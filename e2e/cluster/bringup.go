@@ -75,7 +75,7 @@ func (c *Cluster) install(ctx context.Context, s *steps, images <-chan error) er
 	if err != nil {
 		return err
 	}
-	if err := c.Apply(ctx, manifest("dns.yaml")+"\n---\n"+manifest("gateway.yaml")); err != nil {
+	if err := c.Apply(ctx, manifest("accounts.yaml")+"\n---\n"+manifest("dns.yaml")+"\n---\n"+manifest("gateway.yaml")); err != nil {
 		return err
 	}
 	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Programmed", "--timeout=120s", "-n", GatewayNamespace, "gateway/gateway"); err != nil {
@@ -86,7 +86,10 @@ func (c *Cluster) install(ctx context.Context, s *steps, images <-chan error) er
 }
 
 // Hello is a backend that every cluster has: one for a person to try things on, and for tests of pods that live on.
-func Hello() Backend { return Backend{Name: "hello", OnTerm: world.Graceful, Native: true, Hold: true} }
+func Hello() Backend {
+	return Backend{Name: "hello", OnTerm: world.Graceful, Native: true, Hold: true, Relay: "auto", Account: "lameduck",
+		Lameduck: []string{EnvoySlices}}
+}
 
 func (c *Cluster) firstAnswer(ctx context.Context, s *steps) error {
 	if err := c.Deploy(ctx, Hello()); err != nil {

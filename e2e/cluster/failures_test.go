@@ -20,9 +20,9 @@ func setups() []setup {
 		{cluster.Backend{Name: "nothing", Title: "nothing"}, timesOut},
 		{cluster.Backend{Name: "sleep", Title: "preStop sleep 15", Sleep: 15}, losesNothing},
 		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, losesNothing},
-		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Relay: true}, losesWhatIsInFlight},
+		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Relay: "static"}, losesWhatIsInFlight},
 		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, losesNothing},
-		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Relay: true}, losesWhatIsInFlight},
+		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Relay: "static"}, losesWhatIsInFlight},
 	}
 }
 

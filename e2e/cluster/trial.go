@@ -158,7 +158,7 @@ func (f *Fleet) endPods(ctx context.Context, t Trial, watch *Watch) ([]time.Time
 	for i, b := range f.backends {
 		actions = append(actions, func() error {
 			at[i] = time.Now()
-			return t.Action.do(ctx, f.c, b.Name, pods[i])
+			return t.Action.Do(ctx, f.c, b.Name, pods[i])
 		})
 	}
 	done := make(chan error, 1)
