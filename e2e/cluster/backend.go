@@ -33,6 +33,12 @@ type Backend struct {
 	// Account is the service account whose token lameduck has: "lameduck" may ask the API server, "stranger" may not;
 	// empty: no token.
 	Account string
+	// Labels and Annotations are further ones of its pods.
+	Labels, Annotations map[string]string
+	// Component is the folder of a kustomize component that it goes through, Images what names in it stand for which
+	// of the cluster's images.
+	Component string
+	Images    map[string]string
 }
 
 // EnvoySlices is the flag that tells lameduck where to ask for Envoy's addresses.
@@ -67,6 +73,9 @@ func (c *Cluster) Deploy(ctx context.Context, backends ...Backend) error {
 	var all strings.Builder
 	for _, b := range backends {
 		text, err := b.manifest()
+		if err == nil && b.Component != "" {
+			text, err = c.kustomize(ctx, b, text)
+		}
 		if err != nil {
 			return err
 		}

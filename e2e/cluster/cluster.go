@@ -85,9 +85,22 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	if err := c.bringUp(ctx, reports, steps); err != nil {
-		return nil, errors.Join(err, c.Down())
+		return nil, errors.Join(err, c.Failed(), c.Down())
 	}
 	return c, nil
+}
+
+// Failed tells why the node has ended by itself; nil while it has not.
+func (c *Cluster) Failed() error {
+	if !c.hasEnded(0) {
+		return nil
+	}
+	dir, err := Folder(context.Background())
+	if err != nil {
+		return err
+	}
+	said, err := os.ReadFile(filepath.Join(dir, "log", "node.log"))
+	return errors.Join(fmt.Errorf("the node has ended: %s", said), err)
 }
 
 // possible tells what this machine lacks.
@@ -161,6 +174,11 @@ func (c *Cluster) Down() error {
 
 func (c *Cluster) hasEnded(within time.Duration) bool {
 	if c.ended != nil {
+		select {
+		case <-c.ended:
+			return true
+		default:
+		}
 		select {
 		case <-c.ended:
 			return true

@@ -19,7 +19,11 @@ func (c *Cluster) Cut(ctx context.Context, pod string) error {
 	}
 }
 `, ip)
-	_, err = c.Run(ctx, rules, "nft", "-f", "-")
+	if _, err := c.Run(ctx, rules, "nft", "-f", "-"); err != nil {
+		return err
+	}
+	// A connection without traffic would not notice. Whoever watches EndpointSlices has to confirm this change.
+	_, err = c.Kubectl(ctx, "annotate", "endpointslices", "-n", Namespace, "--all", "--overwrite", "e2e.local/cut="+pod)
 	return err
 }
 

@@ -16,7 +16,7 @@ func (c *Cluster) controlPlane(ctx context.Context) (string, error) {
 	}
 	id, ok := strings.CutPrefix(out, "containerd://")
 	if !ok {
-		return "", fmt.Errorf("Envoy Gateway's container has no id but %q", out)
+		return "", fmt.Errorf("the container of Envoy Gateway has no id but %q", out)
 	}
 	return id, nil
 }

@@ -133,6 +133,7 @@ func Get(ctx context.Context, log io.Writer) (c *Cluster, isKept bool, err error
 		c, err = Up(ctx, Options{Log: log})
 		return c, false, err
 	}
+	_, _ = fmt.Fprintln(log, "using the cluster that `make e2e-up` has brought up")
 	dir, err := Folder(ctx)
 	if err != nil {
 		return nil, false, err

@@ -54,6 +54,9 @@ func withCluster(run func() int) int {
 	if err := cluster.Table(os.Stderr, rows.all); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+	if err := here.Failed(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 	if kept {
 		return status
 	}
