@@ -56,9 +56,9 @@ func callsOf(t *testing.T, r cluster.Row) []cluster.Call {
 	return own
 }
 
-// TestC20DrainGoesOnWithoutTheAPIServer: peers and Envoys come from the API server where that may be asked, and nothing is
-// lost where it may not, or where it goes in the middle of a drain.
-func TestC20DrainGoesOnWithoutTheAPIServer(t *testing.T) {
+// deleteAndCut deletes a pod, and takes the API server from it: from the backend down before, from the backend lost 2 s
+// into the drain, from the others not at all.
+func deleteAndCut() cluster.Action {
 	action := cluster.DeletePod()
 	action.Name = "delete, API server goes"
 	deletePod := action.Do
@@ -77,12 +77,18 @@ func TestC20DrainGoesOnWithoutTheAPIServer(t *testing.T) {
 		}
 		return nil
 	}
+	return action
+}
+
+// TestC20DrainGoesOnWithoutTheAPIServer: peers and Envoys come from the API server where that may be asked, and nothing is
+// lost where it may not, or where it goes in the middle of a drain.
+func TestC20DrainGoesOnWithoutTheAPIServer(t *testing.T) {
 	t.Cleanup(func() {
 		if err := here.Mend(background()); err != nil {
 			t.Error(err)
 		}
 	})
-	got := tryOnce(t, action,
+	got := tryOnce(t, deleteAndCut(),
 		asks(cluster.Backend{Name: "auto", Title: "relay-to auto"}, "lameduck"),
 		cluster.Backend{Name: "service", Title: "relay-to service/NAME", Native: true, Relay: "service", Account: "lameduck"},
 		asks(cluster.Backend{Name: "forbidden", Title: "forbidden, hold hook", Hold: true}, "stranger"),

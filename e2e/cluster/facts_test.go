@@ -121,6 +121,26 @@ func TestHookMayTakeTheWholeGracePeriod(t *testing.T) {
 	}
 }
 
+// TestReadinessProbesOutliveTheirContainer: while a pod ends the kubelet goes on asking for the readiness of a container
+// that has ended, at its old port, once a period. Whoever counts refused connections meets them there.
+func TestReadinessProbesOutliveTheirContainer(t *testing.T) {
+	ready := cluster.Object{"readinessProbe": cluster.Object{
+		"httpGet": cluster.Object{"port": 8001, "path": "/ready"}, "periodSeconds": 1,
+	}}
+	e := endPod(t, "readiness", cluster.PodSpec(30,
+		[]cluster.Object{cluster.Sidecar(cluster.Witness("heir", []string{"-listen=:8001", "-late", "-linger=6s"}, nil))},
+		[]cluster.Object{cluster.Witness("app", []string{"-listen=:8001"}, ready)}, nil))
+	asked := 0
+	for _, l := range e.logs.All() {
+		if l.Container == "heir" && l.Text == witness.Asked+"/ready" {
+			asked++
+		}
+	}
+	if asked < 3 || asked > 8 {
+		e.Errorf("asked %d times in the 6 s after the container's end, with a period of 1 s", asked)
+	}
+}
+
 // TestAddressOutlivesEveryContainer: the network namespace goes last. While a sidecar lives the kernel refuses
 // connections to the application's port; afterwards nobody answers there at all.
 func TestAddressOutlivesEveryContainer(t *testing.T) {

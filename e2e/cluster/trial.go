@@ -32,7 +32,7 @@ func (f *Fleet) Remove(ctx context.Context) error { return f.c.Remove(ctx, f.bac
 // Trial is one way of ending pods, while Envoy hears of it Lag late.
 type Trial struct {
 	Action Action
-	// Lag is how long the control plane is frozen from the first pod's deletion on; 0: it is not.
+	// Lag is how long the control plane stays frozen after the last pod's deletion has begun; 0: it is not frozen.
 	Lag time.Duration
 	// Rate is in requests a second, on each backend; 0 stands for 100.
 	Rate float64

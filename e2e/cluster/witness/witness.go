@@ -26,39 +26,55 @@ const (
 	Answered = "answered "
 )
 
+// options are how a witness behaves.
+type options struct {
+	listen            string
+	late              bool
+	linger, run, sick time.Duration
+}
+
 // Main runs a witness until it is told to end.
 func Main(args []string, out io.Writer) error {
+	var o options
 	flags := flag.NewFlagSet("witness", flag.ExitOnError)
-	listen := flags.String("listen", "", "address to answer on")
-	linger := flags.Duration("linger", 0, "how long to go on after SIGTERM; -1s is for ever")
-	run := flags.Duration("run", 0, "end by itself after this time; 0: never")
-	sick := flags.Duration("sick", 0, "answer /live with 500 from this time on; 0: never")
+	flags.StringVar(&o.listen, "listen", "", "address to answer on")
+	flags.BoolVar(&o.late, "late", false, "listen from SIGTERM on only")
+	flags.DurationVar(&o.linger, "linger", 0, "how long to go on after SIGTERM; -1s is for ever")
+	flags.DurationVar(&o.run, "run", 0, "end by itself after this time; 0: never")
+	flags.DurationVar(&o.sick, "sick", 0, "answer /live with 500 from this time on; 0: never")
 	_ = flags.Parse(args)
-	say := func(what string) { _, _ = fmt.Fprintln(out, what) }
-	say(Started)
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
+	return o.witness(term, func(what string) { _, _ = fmt.Fprintln(out, what) })
+}
+
+func (o options) witness(term <-chan os.Signal, say func(string)) error {
+	say(Started)
+	server := &http.Server{Addr: o.listen, Handler: answers(say, o.sick), ReadHeaderTimeout: time.Minute}
+	defer func() { _ = server.Close() }()
 	failed := make(chan error, 1)
-	if *listen != "" {
-		server := &http.Server{Addr: *listen, Handler: answers(say, *sick), ReadHeaderTimeout: time.Minute}
-		go func() { failed <- server.ListenAndServe() }()
-		defer func() { _ = server.Close() }()
+	listen := func() { failed <- server.ListenAndServe() }
+	if o.listen != "" && !o.late {
+		go listen()
 	}
-	var own <-chan time.Time
-	if *run > 0 {
-		own = time.After(*run)
+	var end <-chan time.Time
+	if o.run > 0 {
+		end = time.After(o.run)
 	}
 	for {
 		select {
 		case err := <-failed:
 			return err
-		case <-own:
+		case <-end:
 			say(Ends)
 			return nil
 		case <-term:
 			say(Term)
-			if *linger >= 0 {
-				own = time.After(*linger)
+			if o.late {
+				go listen()
+			}
+			if o.linger >= 0 {
+				end = time.After(o.linger)
 			}
 		}
 	}
