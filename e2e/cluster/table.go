@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"lameduck/e2e/world/load"
 )
 
 // Failed is how many requests the client lost.
@@ -16,11 +18,11 @@ func (r Row) Failed() int { return len(r.Load.Failures) }
 // Kind counts the client's failures of a kind, as world.Failure names them.
 func (r Row) Kind(kind string) int { return r.Load.Kinds()[kind] }
 
-// Flagged counts the failed requests that Envoy logged with a response flag.
+// Flagged counts the failed requests that Envoy logged with a response flag, without those that the client gave up.
 func (r Row) Flagged(flag string) int {
 	failed := make(map[string]bool)
 	for _, f := range r.Load.Failures {
-		failed[fmt.Sprintf("%06d", f.ID)] = true
+		failed[load.Name(f.ID)] = f.Kind != "timeout"
 	}
 	n := 0
 	for _, q := range r.Requests {
