@@ -6,6 +6,8 @@ MAKEFLAGS += --no-print-directory
 
 FUZZTIME ?= 1m
 IMAGE ?= lameduck:dev
+# The Envoy Gateway of make e2e and e2e-up: 1.2, or empty for a recent one.
+GATEWAY  ?=
 
 build := $(CURDIR)/build
 tool  := go tool -modfile=$(CURDIR)/.ci/tools/go.mod
@@ -57,11 +59,11 @@ demo: needs-go needs-envoy ## show pods die behind a real Envoy, with lameduck a
 
 .PHONY: e2e
 e2e: needs-go needs-envoy ## run the tests on a real Kubernetes with Envoy Gateway, as root (the first time it is built: under 45 minutes)
-	cd e2e && go test -v -count=1 -timeout 85m ./cluster -cluster
+	cd e2e && go test -v -count=1 -timeout 85m ./cluster -cluster -gateway=$(GATEWAY)
 
 .PHONY: e2e-up
 e2e-up: needs-go needs-envoy ## bring that Kubernetes up, for a person to look at
-	cd e2e && go build -o $(build)/bin/cluster ./cmd/cluster && exec $(build)/bin/cluster up
+	cd e2e && go build -o $(build)/bin/cluster ./cmd/cluster && exec $(build)/bin/cluster up -gateway=$(GATEWAY)
 
 .PHONY: e2e-down
 e2e-down: needs-go ## end what e2e-up has brought up

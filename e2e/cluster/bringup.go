@@ -131,7 +131,12 @@ func (c *Cluster) prepareGateway(ctx context.Context, s *steps) error {
 			return err
 		},
 		func() error {
-			_, err := c.Run(ctx, "", "env", "ENVOY_GATEWAY_NAMESPACE="+GatewayNamespace, c.Parts.Gateway, "certgen", "--disable-topology-injector")
+			args := []string{"env", "ENVOY_GATEWAY_NAMESPACE=" + GatewayNamespace, c.Parts.Gateway, "certgen"}
+			if c.Parts.GatewayVersion == "" {
+				// A webhook that old versions do not know.
+				args = append(args, "--disable-topology-injector")
+			}
+			_, err := c.Run(ctx, "", args...)
 			return err
 		},
 	)

@@ -43,6 +43,8 @@ type Cluster struct {
 type Options struct {
 	// Stay lets it outlive this process. Else it ends with it, in whatever way.
 	Stay bool
+	// Gateway is the version of Envoy Gateway: "1.2", or empty for a recent one.
+	Gateway string
 	// Log hears of each step.
 	Log io.Writer
 }
@@ -65,7 +67,7 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts, err := part.Prepare(ctx, filepath.Dir(filepath.Dir(dir)), dir, o.Log)
+	parts, err := part.Prepare(ctx, filepath.Dir(filepath.Dir(dir)), dir, o.Gateway, o.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -22,9 +22,9 @@ type kept struct {
 	Parts   part.Parts
 }
 
-// Keep brings a cluster up for a person to look at.
-func Keep(ctx context.Context, log io.Writer) error {
-	c, err := Up(ctx, Options{Stay: true, Log: log})
+// Keep brings a cluster up for a person to look at, with a version of Envoy Gateway as in Options.
+func Keep(ctx context.Context, gateway string, log io.Writer) error {
+	c, err := Up(ctx, Options{Stay: true, Gateway: gateway, Log: log})
 	if err != nil {
 		return err
 	}
@@ -125,12 +125,12 @@ func startOf(pid int) (string, error) {
 
 // Get returns the cluster that is kept, with today's images of lameduck and the application, or brings one up that ends
 // with this process. It tells which.
-func Get(ctx context.Context, log io.Writer) (c *Cluster, isKept bool, err error) {
+func Get(ctx context.Context, gateway string, log io.Writer) (c *Cluster, isKept bool, err error) {
 	if c, err = Kept(ctx); err != nil {
 		return nil, false, err
 	}
 	if c == nil {
-		c, err = Up(ctx, Options{Log: log})
+		c, err = Up(ctx, Options{Gateway: gateway, Log: log})
 		return c, false, err
 	}
 	_, _ = fmt.Fprintln(log, "using the cluster that `make e2e-up` has brought up")
@@ -138,7 +138,7 @@ func Get(ctx context.Context, log io.Writer) (c *Cluster, isKept bool, err error
 	if err != nil {
 		return nil, false, err
 	}
-	if c.Parts, err = part.Prepare(ctx, filepath.Dir(filepath.Dir(dir)), dir, log); err != nil {
+	if c.Parts, err = part.Prepare(ctx, filepath.Dir(filepath.Dir(dir)), dir, gateway, log); err != nil {
 		return nil, false, err
 	}
 	return c, true, c.importImages(ctx, newSteps(log))

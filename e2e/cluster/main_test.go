@@ -14,7 +14,10 @@ import (
 	"lameduck/e2e/cluster"
 )
 
-var wanted = flag.Bool("cluster", false, "bring a cluster up, or use the one that is kept, and run the tests on it")
+var (
+	wanted  = flag.Bool("cluster", false, "bring a cluster up, or use the one that is kept, and run the tests on it")
+	gateway = flag.String("gateway", "", "version of Envoy Gateway: 1.2; a recent one if empty")
+)
 
 // here is the cluster that all tests share, rows what their trials brought.
 var (
@@ -40,7 +43,7 @@ func withCluster(run func() int) int {
 	defer stop()
 	var kept bool
 	var err error
-	if here, kept, err = cluster.Get(ctx, os.Stderr); err != nil {
+	if here, kept, err = cluster.Get(ctx, *gateway, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

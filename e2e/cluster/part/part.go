@@ -17,6 +17,8 @@ import (
 type Parts struct {
 	// Kube is Kubernetes and etcd in one program, Gateway and DNS are Envoy Gateway and CoreDNS.
 	Kube, Gateway, DNS string
+	// GatewayVersion is as asked for: empty stands for a recent one.
+	GatewayVersion string
 	// Debs is the folder that Debian's packages are unpacked in.
 	Debs string
 	// CRDs is the folder of the definitions of Envoy Gateway's and the Gateway API's types.
@@ -34,8 +36,9 @@ type maker struct {
 	log            io.Writer
 }
 
-// Prepare makes what is missing in cache. The programs are for this machine.
-func Prepare(ctx context.Context, repository, cache string, log io.Writer) (Parts, error) {
+// Prepare makes what is missing in cache, with a version of Envoy Gateway that build/ has a module for; empty stands for
+// a recent one. The programs are for this machine.
+func Prepare(ctx context.Context, repository, cache, gatewayVersion string, log io.Writer) (Parts, error) {
 	m := maker{sources: filepath.Join(repository, "e2e", "cluster"), cache: cache, log: log}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return Parts{}, err
@@ -44,15 +47,15 @@ func Prepare(ctx context.Context, repository, cache string, log io.Writer) (Part
 	if err != nil {
 		return Parts{}, err
 	}
-	p := Parts{World: tools.World, Cluster: filepath.Join(filepath.Dir(tools.World), "cluster")}
+	p := Parts{GatewayVersion: gatewayVersion, World: tools.World, Cluster: filepath.Join(filepath.Dir(tools.World), "cluster")}
 	for _, step := range []struct {
 		name string
 		do   func() error
 	}{
 		{"harness", func() error { return m.harness(ctx, p.Cluster) }},
 		{"Debian's packages", func() (err error) { p.Debs, err = m.debs(ctx); return }},
-		{"Envoy Gateway", func() (err error) { p.Gateway, err = m.program(ctx, gateway()); return }},
-		{"its CRDs", func() (err error) { p.CRDs, err = m.crds(ctx); return }},
+		{"Envoy Gateway", func() (err error) { p.Gateway, err = m.program(ctx, gateway(gatewayVersion)); return }},
+		{"its CRDs", func() (err error) { p.CRDs, err = m.crds(ctx, gatewayVersion); return }},
 		{"CoreDNS", func() (err error) { p.DNS, err = m.program(ctx, dns()); return }},
 		{"Kubernetes", func() (err error) { p.Kube, err = m.program(ctx, kube()); return }},
 		{"images", func() (err error) { p.Images, err = m.images(p, tools); return }},
@@ -74,7 +77,7 @@ func (m maker) say(format string, args ...any) { _, _ = fmt.Fprintf(m.log, forma
 // in it that is to be kept. What is there is whole: it is put there by a rename.
 func (m maker) once(name string, make func(work string) (string, error)) (string, error) {
 	kept := filepath.Join(m.cache, name)
-	if _, err := os.Stat(kept); err == nil {
+	if exists(kept) {
 		return kept, nil
 	}
 	work, err := os.MkdirTemp(m.cache, "making-")

@@ -39,8 +39,16 @@ func kube() program {
 	return program{"kube", ".", 1600 * time.Second, flags.String()}
 }
 
-func gateway() program {
-	return program{"gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway", 800 * time.Second, "-s -w"}
+func gateway(version string) program {
+	return program{gatewayModule(version), "github.com/envoyproxy/gateway/cmd/envoy-gateway", 800 * time.Second, "-s -w"}
+}
+
+// gatewayModule is the folder of the module for a version of Envoy Gateway; empty stands for a recent one.
+func gatewayModule(version string) string {
+	if version == "" {
+		return "gateway"
+	}
+	return "gateway-" + version
 }
 
 func dns() program { return program{"dns", ".", 240 * time.Second, "-s -w"} }
@@ -145,9 +153,9 @@ func (m maker) harness(ctx context.Context, to string) error {
 }
 
 // crds is the folder of Envoy Gateway's CRDs in Go's cache of modules.
-func (m maker) crds(ctx context.Context) (string, error) {
+func (m maker) crds(ctx context.Context, version string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/envoyproxy/gateway")
-	cmd.Dir = filepath.Join(m.sources, "build", "gateway")
+	cmd.Dir = filepath.Join(m.sources, "build", gatewayModule(version))
 	out, err := output(cmd)
 	if err != nil {
 		return "", err
@@ -156,5 +164,15 @@ func (m maker) crds(ctx context.Context) (string, error) {
 	if err := json.Unmarshal(out, &module); err != nil {
 		return "", err
 	}
-	return filepath.Join(module.Dir, "charts/gateway-helm/charts/crds/crds"), nil
+	chart := filepath.Join(module.Dir, "charts", "gateway-helm")
+	// Later versions have them in a chart of their own.
+	if dir := filepath.Join(chart, "charts", "crds", "crds"); exists(dir) {
+		return dir, nil
+	}
+	return filepath.Join(chart, "crds"), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

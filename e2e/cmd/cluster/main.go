@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -32,7 +33,7 @@ func main() {
 func run(ctx context.Context, role string, args []string) error {
 	switch role {
 	case "up":
-		return cluster.Keep(ctx, os.Stderr)
+		return up(ctx, args)
 	case "down":
 		return cluster.DownKept(ctx)
 	case "node":
@@ -52,4 +53,11 @@ func run(ctx context.Context, role string, args []string) error {
 		return err
 	}
 	return fmt.Errorf("unknown role %q", role)
+}
+
+func up(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("up", flag.ExitOnError)
+	gateway := flags.String("gateway", "", "version of Envoy Gateway: 1.2; a recent one if empty")
+	_ = flags.Parse(args)
+	return cluster.Keep(ctx, *gateway, os.Stderr)
 }
