@@ -54,8 +54,11 @@ func withCluster(run func() int) int {
 	case status = <-ended:
 	case <-ctx.Done():
 	}
-	if err := cluster.Table(os.Stderr, rows.all); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	if len(rows.all) > 0 {
+		fmt.Fprintf(os.Stderr, "\nEnvoy Gateway %s; each backend has three pods and 100 requests a second\n", here.Parts.GatewayName())
+		if err := cluster.Table(os.Stderr, rows.all); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 	}
 	if err := here.Failed(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -33,16 +33,16 @@ func (r Row) Flagged(flag string) int {
 	return n
 }
 
-// Refused is how many connections the ending pods' kernels refused, as lameduck counted them.
-func (r Row) Refused() int {
-	refused := 0
+// Refused is how many connections the ending pods' kernels refused, as lameduck counted them; false without lameduck.
+func (r Row) Refused() (int, bool) {
+	refused, told := 0, false
 	for _, p := range r.Pods {
 		var words struct{ Refused int }
 		if json.Unmarshal([]byte(p.LastWords), &words) == nil {
-			refused += words.Refused
+			refused, told = refused+words.Refused, true
 		}
 	}
-	return refused
+	return refused, told
 }
 
 // Lagged is the propagation lag as Envoy's log shows it: a pod's deletion until the last request that was sent to it,
@@ -75,8 +75,8 @@ func Table(w io.Writer, rows []Row) error {
 		refused, cut := r.Flagged("UF"), r.Flagged("UC")
 		other := r.Failed() - r.Kind("timeout") - refused - cut
 		counted := strconv.Itoa(refused)
-		if r.Backend.Native || r.Backend.Plain {
-			counted = fmt.Sprintf("%d / %d", refused, r.Refused())
+		if told, ok := r.Refused(); ok {
+			counted = fmt.Sprintf("%d / %d", refused, told)
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Backend.Title, r.Action.Name,
 			strconv.Itoa(int(r.Lag.Seconds()))+" s", r.Load.Sent, r.Failed(), r.Kind("timeout"), counted, cut, other,

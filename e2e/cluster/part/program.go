@@ -43,6 +43,14 @@ func gateway(version string) program {
 	return program{gatewayModule(version), "github.com/envoyproxy/gateway/cmd/envoy-gateway", 800 * time.Second, "-s -w"}
 }
 
+// GatewayName is the version of Envoy Gateway as a person says it.
+func (p Parts) GatewayName() string {
+	if p.GatewayVersion == "" {
+		return "1.9"
+	}
+	return p.GatewayVersion
+}
+
 // gatewayModule is the folder of the module for a version of Envoy Gateway; empty stands for a recent one.
 func gatewayModule(version string) string {
 	if version == "" {
