@@ -55,7 +55,7 @@ func withCluster(run func() int) int {
 	case <-ctx.Done():
 	}
 	if len(rows.all) > 0 {
-		fmt.Fprintf(os.Stderr, "\nEnvoy Gateway %s; each backend has three pods and 100 requests a second\n", here.Parts.GatewayName())
+		fmt.Fprintf(os.Stderr, "\nEnvoy Gateway %s; each backend has three pods\n", here.Parts.GatewayName())
 		if err := cluster.Table(os.Stderr, rows.all); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
