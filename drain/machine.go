@@ -41,16 +41,19 @@ type Machine struct {
 	terminated time.Time
 	released   string // reason, empty while the hold lasts
 	releasedAt time.Time
-	reason     string // of the exit
-	ended      time.Time
-	ports      []*port
-	first      bool // no sample has been taken yet
-	fresh      bool // the last sample is newer than the last segment received
-	opened     bool // it showed a listener that is new
-	blind      bool
-	deaf       bool      // destroy events are not heard: connections between two samples go unseen
-	unseen     bool      // not even /proc tells
-	lostAt     time.Time // last moment at which events were lost or samples failed: anything may have happened
+	// What the release left to the application's own shutdown, and how long a hold would have been enough for it.
+	leftOpen, leftOwed int
+	leftNeeded         time.Duration
+	reason             string // of the exit
+	ended              time.Time
+	ports              []*port
+	first              bool // no sample has been taken yet
+	fresh              bool // the last sample is newer than the last segment received
+	opened             bool // it showed a listener that is new
+	blind              bool
+	deaf               bool      // destroy events are not heard: connections between two samples go unseen
+	unseen             bool      // not even /proc tells
+	lostAt             time.Time // last moment at which events were lost or samples failed: anything may have happened
 
 	refusedAt uint64 // the counter at its last reading
 	refused   uint64

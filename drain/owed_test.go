@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -205,5 +206,35 @@ func TestHalfOpenRemainderHoldsNoLongerThanTheSleep(t *testing.T) {
 			w.run(time.Minute)
 			w.wantReleased(trainLimit, half)
 		})
+	}
+}
+
+// C11: a stream that sends each second is an answer without an end, a silent one is none. Both are left to the application,
+// which is killed with them, and are counted.
+func TestEndlessStreamsAreCountedAtTheRelease(t *testing.T) {
+	w := newWorld(t, Config{})
+	sends, silent := w.open(envoy), w.open(envoy)
+	for _, c := range []uint64{sends, silent} {
+		w.send(c, 300)
+		w.answer(c)
+	}
+	w.trigger()
+	for w.since() < 30*time.Second {
+		w.run(time.Second)
+		w.leave(sends, 30)
+		w.sample()
+	}
+	w.wantReleased(25*time.Second, half)
+	w.close(sends)
+	w.close(silent)
+	w.appExits()
+	w.next(Terminated{})
+	w.run(half)
+	w.wantExit(ReasonDeadline, 30*time.Second, half)
+	if w.words.LeftOpen != 2 || w.words.LeftOwed != 1 || w.words.Connections != 0 {
+		t.Errorf("last words: %+v", w.words)
+	}
+	if w.words.GraceNeeded <= 30 || !strings.Contains(w.words.Why, "streams that do not end") {
+		t.Errorf("grace needed %d, why %q", w.words.GraceNeeded, w.words.Why)
 	}
 }

@@ -44,9 +44,16 @@ func (m *Machine) settle(now time.Time) {
 
 func (m *Machine) release(now time.Time, reason string) {
 	m.released, m.releasedAt = reason, now
+	m.leftOpen, m.leftOwed = m.connections, m.owed
+	if reason == ReasonDeadline && !m.unseen && !m.blind && !m.deaf {
+		m.leftNeeded = m.due.Sub(m.start)
+		if m.owed > 0 {
+			m.leftNeeded = now.Add(m.config.Quiet).Sub(m.start)
+		}
+	}
 	m.do(Release{})
 	m.note(slog.LevelInfo, "hold released", slog.String("phase", string(m.phase)), slog.String("reason", reason),
-		slog.Duration("elapsed", now.Sub(m.start)))
+		slog.Duration("elapsed", now.Sub(m.start)), slog.Int("connections", m.leftOpen), slog.Int("owed", m.leftOwed))
 	if !m.ledger.envoySeen && (len(m.config.Envoy) > 0 || m.ledger.envoys != nil) && m.ever {
 		m.degrade("no address of --envoy or --envoy-slices was seen: if Envoy comes through NAT, name the address it has here")
 	}

@@ -28,6 +28,10 @@ type LastWords struct {
 	Sending     []string `json:"sending"`
 	Owed        int      `json:"owed"`
 	Connections int      `json:"connections"`
+	// LeftOpen are the application's connections at the hold's release, LeftOwed those of them that were still owed an
+	// answer, or the rest of one: streams without an end, which ended with the application.
+	LeftOpen    int      `json:"left_open"`
+	LeftOwed    int      `json:"left_owed"`
 	Refused     uint64   `json:"refused"`
 	Relayed     uint64   `json:"relayed"`
 	RelayFailed uint64   `json:"relay_failed"`
@@ -47,6 +51,8 @@ func (m *Machine) words(now time.Time, moment string) LastWords {
 		Lag:         seconds(m.lag(now)),
 		Owed:        m.owed,
 		Connections: m.connections,
+		LeftOpen:    m.leftOpen,
+		LeftOwed:    m.leftOwed,
 		Refused:     m.refused,
 		Degraded:    append([]string{}, m.degraded...),
 		Sending:     m.sending(now),
@@ -71,6 +77,7 @@ func (m *Machine) graceNeeded(now time.Time, sending bool) int {
 	if m.owed > 0 || sending {
 		hold = max(hold, now.Sub(m.start)+m.config.Quiet)
 	}
+	hold = max(hold, m.leftNeeded)
 	return int(math.Ceil((hold + m.config.Reserve).Seconds()))
 }
 
@@ -92,6 +99,8 @@ func (m *Machine) why(now time.Time, w LastWords) string {
 		return fmt.Sprintf("traffic was still coming; a grace period of more than %d s is needed, or Envoy never learned that this pod is ending", w.GraceNeeded)
 	case w.Owed > 0:
 		return fmt.Sprintf("%d requests had no answer yet; a grace period of more than %d s is needed", w.Owed, w.GraceNeeded)
+	case w.LeftOwed > 0:
+		return fmt.Sprintf("%d requests had no answer, or not the whole of it, when the hold ended; streams that do not end are such; to await them takes a grace period of more than %d s", w.LeftOwed, w.GraceNeeded)
 	case m.released == ReasonQuiet && m.appEnded():
 		return fmt.Sprintf("it was quiet %.1f s after the trigger; the application took all that was left of the grace period", w.Held)
 	case !m.appEnded():

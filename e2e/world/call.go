@@ -26,6 +26,8 @@ type Session struct {
 	Every time.Duration
 	// Asks lets the client send each message and the application answer it; else the application sends.
 	Asks bool
+	// Messages is how many the application sends before it ends the stream; 0: no end. CallGRPCStream only.
+	Messages int
 	// Until 0 stands for the run's Duration.
 	From, Until time.Duration
 }
@@ -39,8 +41,8 @@ type SessionEnd struct {
 	From, At time.Duration
 	// Messages is how many came from the application.
 	Messages int
-	// How is "kept" (it lived until the client ended it), "status 14" (a gRPC code), "close 1001" (a WebSocket's), "EOF",
-	// "reset", or "refused" (it never began); Detail is what the client's library said.
+	// How is "kept" (it lived until the client ended it), "status 14" (a gRPC code; 0 is the stream's own end), "close 1001"
+	// (a WebSocket's), "EOF", "reset", or "refused" (it never began); Detail is what the client's library said.
 	How, Detail string
 }
 

@@ -20,8 +20,12 @@ type words struct {
 	Elapsed float64
 	Refused int
 	Relayed int
-	Sending []string
-	Needed  float64 `json:"grace_needed"`
+	// Connections are open at the end, Left… were so at the hold's release.
+	Connections int
+	LeftOpen    int `json:"left_open"`
+	LeftOwed    int `json:"left_owed"`
+	Sending     []string
+	Needed      float64 `json:"grace_needed"`
 }
 
 // lastWords of a pod; the test fails without any.

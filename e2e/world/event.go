@@ -17,6 +17,8 @@ type Event struct {
 	Freeze *Freeze
 	// Get asks a pod over HTTP.
 	Get *Get
+	// Unplug lists pods whose address ends as a lost node's does: nothing gets in or out any more, and nobody is told.
+	Unplug []int
 	// Measure lists pods whose sidecar's Usage is read.
 	Measure []int
 	// Trace counts the system calls of a pod's sidecar.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (r *run) session(s world.Session, to string) {
 		err = follow(ctx, s, c, &end)
 	}
 	end.At = time.Since(r.start)
-	end.How, end.Detail = howEnded(err, end.Messages), fmt.Sprint(err)
+	end.How, end.Detail = howEnded(s.Call, err, end.Messages), fmt.Sprint(err)
 	if ctx.Err() != nil {
 		end.How, end.Detail = "kept", ""
 	}
@@ -70,7 +71,7 @@ func follow(ctx context.Context, s world.Session, c conversation, end *world.Ses
 
 // open begins a session. Where the application is to send, it is told so.
 func (r *run) open(ctx context.Context, s world.Session, to string) (conversation, error) {
-	order := talk.Order{Every: s.Every}.String()
+	order := talk.Order{Count: s.Messages, Every: s.Every}.String()
 	first := Name(0)
 	if !s.Asks {
 		first += " watch " + order
@@ -137,9 +138,12 @@ func speaker(text string, err error) (string, error) {
 }
 
 // howEnded names the end of a session.
-func howEnded(err error, messages int) string {
-	if s, ok := status.FromError(err); ok {
-		return fmt.Sprintf("status %d", s.Code())
+func howEnded(call world.Call, err error, messages int) string {
+	if call == world.CallGRPCStream {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return fmt.Sprintf("status %d", status.Code(err))
 	}
 	how := closeKind(err, brokenBy(err))
 	if messages == 0 && (how == "EOF" || how == "reset") {

@@ -24,6 +24,7 @@ func (n *node) happen(e world.Event) error {
 	}
 	return errors.Join(
 		forEach(e.Measure, n.measure),
+		forEach(e.Unplug, n.unplug),
 		forEach(e.Terminate, n.terminate),
 		forEach(e.Drain, n.drain),
 		forEach(e.Restart, n.restart),
@@ -35,6 +36,8 @@ func (n *node) restart(i int) error {
 	p := n.pods[i]
 	return n.kubelet.restart(p, p.container(appName))
 }
+
+func (n *node) unplug(i int) error { return n.net.divert(n.pods[i].at, n.spec.Gone) }
 
 // delete ends a pod: the control plane learns of it after the lag, the kubelet at once.
 func (n *node) delete(i int) error {

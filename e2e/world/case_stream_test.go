@@ -1,0 +1,186 @@
+package world_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lameduck/e2e/world"
+)
+
+// Streams that do not end: they live as long as the application, and hold the pod no longer than its grace period.
+
+// streamGrace is a short grace period, with half of it for the application, so that a run needs no minute.
+const (
+	streamGrace   = 10 * time.Second
+	streamReserve = 4 * time.Second
+)
+
+// streaming is a run of sessions on the one pod that Envoy knows of at first.
+func streaming(protocol world.Protocol, call world.Call, onTerm world.TermBehaviour) world.Spec {
+	return world.Spec{
+		Pods: 2, Protocol: protocol, App: world.App{OnTerm: onTerm}, Grace: streamGrace,
+		Duration: deletedAt + streamGrace + 3*time.Second, Sessions: sessions(call), Load: []world.Stream{{Rate: 5}},
+		Envoy:  world.Envoy{Lag: time.Second, Fresh: 1, Policy: world.Policy{RouteTimeout: world.Never}},
+		Events: deletePods(1),
+	}
+}
+
+// TestStreamsWithoutAnEndLiveAsLongAsTheApplication: of each kind one where the client sends a message each second, one
+// where the application does, and one where nobody does. C11, C12
+func TestStreamsWithoutAnEndLiveAsLongAsTheApplication(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		protocol world.Protocol
+		call     world.Call
+		onTerm   world.TermBehaviour
+		how      string // the end that a client sees
+	}{
+		{"C11 gRPC, graceful", world.GRPC, world.CallGRPCStream, world.Graceful, "status 13"},
+		{"C11 gRPC, ignore", world.GRPC, world.CallGRPCStream, world.Ignore, "status 13"},
+		{"C11 TCP, graceful", world.TCP, world.CallTCP, world.Graceful, "EOF"},
+		{"C12 WebSocket, graceful", world.HTTP1, world.CallWebSocket, world.Graceful, "close 1001"},
+		{"C12 WebSocket, ignore", world.HTTP1, world.CallWebSocket, world.Ignore, ""}, // EOF or reset
+	} {
+		spec := streaming(c.protocol, c.call, c.onTerm)
+		t.Run(c.name+"/lameduck", func(t *testing.T) {
+			spec := spec
+			spec.Sidecar = world.Sidecar{Kind: world.Native, Hold: true, Args: []string{
+				"--min", "0s", "--quiet", "2s", "--shutdown-reserve", streamReserve.String(),
+			}}
+			r := run(t, spec)
+			pod := r.Pods[0]
+			term, _ := pod.Find("app", world.MarkTerm)
+			exit, _ := pod.Find("app", world.MarkExit)
+			hold := streamGrace - streamReserve
+			if held := term.At - trigger(t, pod); held < hold-leeway || held > hold+leeway {
+				t.Errorf("held for %v, not %v", held, hold)
+			}
+			livedWith(t, r, c.how, map[bool]time.Duration{true: exit.At, false: term.At}[pod.Killed("app")])
+			endsBy(t, r, streamGrace+leeway)
+			lossless(t, r)
+			w := lastWords(t, pod)
+			open, owed := 3, 1
+			if c.protocol == world.GRPC { // one connection has all its streams, and the messages of one answer another
+				open, owed = 1, 0
+			}
+			if w.LeftOpen < open || w.LeftOwed < owed || w.Needed <= streamGrace.Seconds() {
+				t.Errorf("last words: %+v", w)
+			}
+		})
+		if c.onTerm == world.Graceful && c.protocol != world.GRPC { // gRPC's waits for them of its own accord
+			t.Run(c.name+"/nothing", func(t *testing.T) {
+				for _, s := range run(t, spec).Load.Sessions {
+					if s.At > deletedAt+2*time.Second {
+						t.Errorf("without lameduck it lived as long: %+v", s)
+					}
+				}
+			})
+		}
+	}
+}
+
+// livedWith fails the test for each session that ended before a moment, or in another way; "" stands for any.
+func livedWith(t *testing.T, r world.Result, how string, until time.Duration) {
+	t.Helper()
+	if len(r.Load.Sessions) != len(r.Spec.Sessions) {
+		t.Fatalf("%d sessions", len(r.Load.Sessions))
+	}
+	for _, s := range r.Load.Sessions {
+		if s.Pod != "pod-0" || s.At < until-leeway/5 || s.How == "kept" || how != "" && s.How != how {
+			t.Errorf("%+v; the application lived until %v", s, until)
+		}
+		if s.Session != "silent" && s.Messages < int(until/time.Second)-1 {
+			t.Errorf("only %d messages: %+v", s.Messages, s)
+		}
+	}
+}
+
+// TestPlainSidecarLeavesBeforeStreamsThatDoNotEnd: its own SIGTERM came first of all. It goes at its deadline, before the
+// kubelet kills what is left, and tells of them. C11
+func TestPlainSidecarLeavesBeforeStreamsThatDoNotEnd(t *testing.T) {
+	spec := streaming(world.GRPC, world.CallGRPCStream, world.Graceful)
+	spec.Sidecar = world.Sidecar{Kind: world.Plain, Relay: true, Args: []string{"--min", "0s", "--quiet", "2s"}}
+	r := run(t, spec)
+	exit, _ := r.Pods[0].Find("app", world.MarkExit)
+	livedWith(t, r, "status 13", exit.At)
+	endsBy(t, r, streamGrace+leeway)
+	if w := lastWords(t, r.Pods[0]); w.Reason != "deadline" || w.Connections == 0 {
+		t.Errorf("last words: %+v", w)
+	}
+}
+
+// TestWhatAGRPCClientSeesOfAnEnd holds the README's table to what is measured.
+func TestWhatAGRPCClientSeesOfAnEnd(t *testing.T) {
+	const reset = "stream terminated by RST_STREAM with error code: INTERNAL_ERROR"
+	bare := world.Sidecar{Kind: world.Native, Args: []string{"--min", "0s", "--quiet", "1s"}} // neither hold hook nor relay
+	ends := func(t *testing.T, r world.Result, name, how, detail string) {
+		t.Helper()
+		for _, s := range r.Load.Sessions {
+			if s.Session == name {
+				t.Logf("%s: %s at %.2f s after %d messages: %s", name, s.How, s.At.Seconds(), s.Messages, s.Detail)
+				if s.How != how || !strings.Contains(s.Detail, detail) {
+					t.Errorf("not %q with %q", how, detail)
+				}
+				return
+			}
+		}
+		t.Errorf("no session %q", name)
+	}
+	t.Run("the application exits at once", func(t *testing.T) {
+		spec := streaming(world.GRPC, world.CallGRPCStream, world.Exit)
+		spec.Duration, spec.Sidecar = deletedAt+4*time.Second, bare
+		spec.Load = []world.Stream{{Name: "unanswered", Rate: 5, Delay: 3 * time.Second, Until: deletedAt}}
+		r := run(t, spec)
+		ends(t, r, "sends", "status 13", reset)
+		ends(t, r, "silent", "status 13", reset)
+		if n := r.Load.Kinds()["status 14"]; n == 0 || n != len(r.Load.Failures) {
+			t.Errorf("calls without an answer: %v", r.Load.Kinds())
+		}
+	})
+	t.Run("the application is graceful", func(t *testing.T) {
+		spec := streaming(world.GRPC, world.CallGRPCStream, world.Graceful)
+		spec.Sidecar = bare
+		spec.Sessions = append(spec.Sessions, world.Session{
+			Name: "finite", Call: world.CallGRPCStream, Every: time.Second, Messages: 7,
+		})
+		r := run(t, spec)
+		ends(t, r, "finite", "status 0", "")
+		exit, _ := r.Pods[0].Find("app", world.MarkKill)
+		for _, s := range r.Load.Sessions {
+			if s.Session != "finite" && (s.At < exit.At || exit.At < deletedAt+streamGrace-leeway) {
+				t.Errorf("ended before the SIGKILL: %+v", s)
+			}
+		}
+		ends(t, r, "sends", "status 13", reset)
+	})
+	t.Run("the relay's peer ends", func(t *testing.T) {
+		spec := streaming(world.GRPC, world.CallGRPCStream, world.Exit)
+		spec.Sidecar = unheld(true)
+		spec.Envoy.Lag = world.Never
+		for i := range spec.Sessions {
+			spec.Sessions[i].From = deletedAt + 2*time.Second
+		}
+		const peerEnds = deletedAt + 5*time.Second
+		spec.Events = append(spec.Events, world.Event{At: peerEnds, Delete: []int{1}})
+		r := run(t, spec)
+		ends(t, r, "sends", "status 13", reset)
+		for _, s := range r.Load.Sessions {
+			if s.Pod != "pod-1" || s.At < peerEnds || s.At > peerEnds+time.Second {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+	t.Run("nothing answers any more", func(t *testing.T) {
+		spec := streaming(world.GRPC, world.CallGRPCStream, world.Exit)
+		spec.Duration, spec.Load = deletedAt+10*time.Second, []world.Stream{{Rate: 5, Until: deletedAt - time.Second}}
+		spec.Events = []world.Event{{At: deletedAt, Unplug: []int{0}}}
+		r := run(t, spec)
+		ends(t, r, "sends", "kept", "")
+		for _, s := range r.Load.Sessions {
+			if s.Messages > 3 {
+				t.Errorf("it was not unplugged: %+v", s)
+			}
+		}
+	})
+}
