@@ -38,7 +38,8 @@ func TestTakerProcess(t *testing.T) {
 	}
 	holds := make(chan Event, 10)
 	taker := New(Options{
-		Targets: toPeer, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Notify: func(e Event) { holds <- e },
+		Targets: toPeer, DialTimeout: watchdog, // a busy machine's slowness is no peer's death
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Notify: func(e Event) { holds <- e },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
