@@ -10,8 +10,9 @@ import (
 const (
 	// outletLines bounds the lines that wait for a reader; a line of ours has some hundred bytes.
 	outletLines = 512
-	// outletPatience is how long the last lines may take at the exit.
-	outletPatience = 500 * time.Millisecond
+	// outletPatience is how long the last lines may take at the exit, which is a second before the kubelet's SIGKILL at the
+	// latest; the Event and the admin address's last answers may have taken their time of that second, too.
+	outletPatience = 300 * time.Millisecond
 )
 
 // outlet writes lines from a goroutine of its own, so that a reader that has stopped (a full pipe, a dead log shim) stops
@@ -21,8 +22,8 @@ type outlet struct {
 	done chan struct{} // closed when all has been written
 
 	mu    sync.Mutex
-	lines chan []byte // closed by close
-	shut  bool
+	lines chan []byte // closed by shut
+	ended bool
 	lost  int
 }
 
@@ -36,7 +37,7 @@ func newOutlet(to io.Writer) *outlet {
 func (o *outlet) Write(line []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.shut {
+	if !o.ended {
 		select {
 		case o.lines <- append([]byte(nil), line...):
 		default:
@@ -67,18 +68,31 @@ func (o *outlet) takeLost() int {
 	return n
 }
 
-// close takes no more, and returns when all is written, or after outletPatience: the exit waits for no reader.
-func (o *outlet) close() {
+// shut takes no more; done is closed when all is written.
+func (o *outlet) shut() {
 	o.mu.Lock()
-	if !o.shut {
-		o.shut = true
+	defer o.mu.Unlock()
+	if !o.ended {
+		o.ended = true
 		close(o.lines)
 	}
-	o.mu.Unlock()
+}
+
+// closeOutlets lets each outlet write what it has, in this order, since an earlier one may have something to say in a later
+// one. It returns after outletPatience at the latest: the exit waits for no reader.
+func closeOutlets(outlets ...*outlet) {
 	timer := time.NewTimer(outletPatience)
 	defer timer.Stop()
-	select {
-	case <-o.done:
-	case <-timer.C:
+	late := false
+	for _, o := range outlets {
+		o.shut()
+		if late {
+			continue
+		}
+		select {
+		case <-o.done:
+		case <-timer.C:
+			late = true
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -121,7 +122,7 @@ func TestLostLinesAreCounted(t *testing.T) {
 		}
 	}
 	close(g.open)
-	o.close()
+	o.shut()
 	<-o.done
 	written := strings.Count(g.String(), "line\n")
 	if written < outletLines || written > outletLines+1 { // one more may be in the writer's hands
@@ -131,6 +132,28 @@ func TestLostLinesAreCounted(t *testing.T) {
 		!strings.Contains(g.String(), fmt.Sprintf("lameduck: %d lines were lost here", lost)) {
 		t.Errorf("%d were lost; said: %q", lost, g.String()[strings.Index(g.String(), "lameduck"):])
 	}
+}
+
+// Three that nobody reads take no longer at the exit than one, and those that are read lose nothing.
+func TestExitWaitsOnceForAllReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		var read bytes.Buffer
+		a, b, c := newOutlet(&gate{open: open}), newOutlet(&gate{open: open}), newOutlet(&read)
+		for _, o := range []*outlet{a, b, c} {
+			_, _ = o.Write([]byte("words\n"))
+		}
+		start := time.Now()
+		closeOutlets(a, b, c)
+		if took := time.Since(start); took > outletPatience {
+			t.Errorf("the exit took %v", took)
+		}
+		synctest.Wait()
+		if read.String() != "words\n" {
+			t.Errorf("read %q", &read)
+		}
+		close(open)
+	})
 }
 
 func TestTerminationMessageIsLeftInAFileAndNoPipeStopsIt(t *testing.T) {

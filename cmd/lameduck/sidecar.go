@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,16 +23,13 @@ import (
 	"lameduck/netns/takeover"
 )
 
-// terminationLog is where Kubernetes reads a container's termination message; the kubelet mounts it into each.
-const terminationLog = "/dev/termination-log"
-
 // runSidecar runs the drain until its end and returns the exit status.
 func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.Signal, stdout, stderr io.Writer) int {
 	said, spoken := newOutlet(stderr), newOutlet(stdout)
-	defer said.close()
-	defer spoken.close()
 	stdout, stderr = spoken, said
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	left := newOutlet(&message{path: terminationLog, logger: logger})
+	defer closeOutlets(left, spoken, said)
 	for _, note := range o.notes {
 		logger.Warn("flags", "note", note)
 	}
@@ -42,7 +38,7 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 		fmt.Fprintf(stderr, "lameduck: %v\n", err)
 		return exitUsage
 	}
-	s := &sidecar{logger: logger, stdout: stdout}
+	s := &sidecar{logger: logger, spoken: io.MultiWriter(spoken, left)}
 	s.build(o)
 	s.buildDiscovery(o.kube, lookup(env))
 	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(), Certificate: certificate, Logger: logger})
@@ -96,7 +92,7 @@ func (o options) certificate(logger *slog.Logger) (*admin.Certificate, error) {
 // sidecar holds the parts of a running lameduck together.
 type sidecar struct {
 	logger *slog.Logger
-	stdout io.Writer
+	spoken io.Writer // takes the last words, and never fails or blocks
 	drain  *drain.Drain
 	taker  *takeover.Takeover
 	kernel kernel
@@ -158,26 +154,10 @@ func (s *sidecar) speak(w drain.LastWords) {
 		s.logger.Error("last words", "error", err)
 		return
 	}
-	line = append(line, '\n')
-	_, _ = s.stdout.Write(line) // an outlet, which never fails
-	// Without Kubernetes there is no such file, and none is made: it would be a plain file in /dev.
-	if err := leave(terminationLog, line); err != nil && !os.IsNotExist(err) {
-		s.logger.Warn("last words", "error", err)
-	}
+	_, _ = s.spoken.Write(append(line, '\n'))
 	if w.LastWords == "exit" {
 		s.leaveEvent(w)
 	}
-}
-
-// leave writes a line into a file that is there, whatever it is: a pipe that nobody reads must not stop us.
-func leave(path string, line []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	_ = file.SetWriteDeadline(time.Now().Add(outletPatience)) // a plain file has none, and needs none
-	_, err = file.Write(line)
-	return errors.Join(err, file.Close())
 }
 
 // healthTimeout bounds a question to --app-health: shorter than a probe's usual second.

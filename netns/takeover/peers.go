@@ -35,7 +35,9 @@ type peer struct {
 	probing bool
 	own     bool // said to be left out
 	failed  int  // probes in a row
-	rest    int  // rounds of probes left out before the next
+	said    health
+	err     error // why it is silent
+	rest    int   // rounds of probes left out before the next
 }
 
 // peers are those of all targets.
@@ -45,6 +47,7 @@ type peers struct {
 	changed func() // called when a peer begins or ceases to answer
 	timeout time.Duration
 	kick    chan struct{}
+	news    chan struct{} // of one place: there is something to say
 
 	mu      sync.Mutex
 	targets []*target
@@ -54,7 +57,7 @@ type peers struct {
 func newPeers(opts Options, sys *system, log *slog.Logger, changed func()) *peers {
 	ps := &peers{
 		sys: sys, log: log, changed: changed, timeout: opts.DialTimeout,
-		kick: make(chan struct{}, 1), byAddr: make(map[netip.AddrPort]*peer),
+		kick: make(chan struct{}, 1), news: make(chan struct{}, 1), byAddr: make(map[netip.AddrPort]*peer),
 	}
 	for _, t := range opts.Targets {
 		ps.targets = append(ps.targets, newTarget(t))
@@ -68,6 +71,7 @@ func (ps *peers) run(ctx context.Context) {
 	defer work.Wait()
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
+	work.Go(func() { ps.herald(ctx) })
 	ps.sayUnusable()
 	ps.resolve(ctx, &work)
 	ps.probeAll()
@@ -197,7 +201,7 @@ func (ps *peers) learn(p *peer, err error) {
 		now = p.health
 	}
 	was := p.health
-	p.health = now
+	p.health, p.err = now, err
 	p.failed, p.rest = p.failed+1, 0
 	switch {
 	case err == nil:
@@ -206,7 +210,7 @@ func (ps *peers) learn(p *peer, err error) {
 		p.rest = rest
 	}
 	ps.mu.Unlock()
-	ps.tell(p, was, now, err)
+	ps.tell(was, now)
 }
 
 // anyAnswers tells whether any peer does; ps.mu is held.
@@ -223,19 +227,18 @@ func (ps *peers) anyAnswers() bool {
 func (ps *peers) fail(p *peer, err error) {
 	ps.mu.Lock()
 	was := p.health
-	p.health, p.out = silent, time.Now().Add(leftOut)
+	p.health, p.out, p.err = silent, time.Now().Add(leftOut), err
 	ps.mu.Unlock()
-	ps.tell(p, was, silent, err)
+	ps.tell(was, silent)
 }
 
-func (ps *peers) tell(p *peer, was, now health, err error) {
+func (ps *peers) tell(was, now health) {
 	if was == now {
 		return
 	}
-	if now == answers {
-		ps.log.Info("peer answers", "peer", p.addr)
-	} else {
-		ps.log.Warn("peer does not answer", "peer", p.addr, "error", err)
+	select {
+	case ps.news <- struct{}{}:
+	default:
 	}
 	ps.changed()
 }

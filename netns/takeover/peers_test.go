@@ -140,6 +140,36 @@ func TestPeersThatAllAreSilentAreAskedSeldom(t *testing.T) {
 	})
 }
 
+func TestManyPeersAreSaidInALineARound(t *testing.T) {
+	withPeers(t, Options{Targets: []Target{{Host: "svc:80"}}}, func(t *testing.T, n *network, _ *peers, log *lines) {
+		const many = 1000
+		var addrs []netip.Addr
+		for i := range many {
+			addrs = append(addrs, netip.AddrFrom4([4]byte{10, 77, byte(i >> 8), byte(i)}))
+		}
+		n.set(func(n *network) { n.names["svc"] = addrs })
+		for round := range 10 { // all of them change in each
+			n.set(func(n *network) {
+				for _, a := range addrs {
+					n.up[a] = round%2 == 0
+				}
+			})
+			passTime(1500 * time.Millisecond)
+		}
+		if got := len(log.String()); got > 10*10_000 {
+			t.Errorf("%d bytes are said", got)
+		}
+		if got := log.count("\n"); got > 25 {
+			t.Errorf("%d lines are said", got)
+		}
+		for _, want := range []string{"peers answer\" peers=1000 of=1000 first=", "peers do not answer\" peers=1000 of=1000 first=", "one_error=refused"} {
+			if log.count(want) == 0 {
+				t.Errorf("not said: %s\n%s", want, log)
+			}
+		}
+	})
+}
+
 func TestFirstAnswerCountsBeforeItHasSettled(t *testing.T) {
 	withPeers(t, Options{Targets: []Target{{Host: at(peerIP, 80).String()}}}, func(t *testing.T, n *network, ps *peers, _ *lines) {
 		n.set(func(n *network) { n.up[peerIP] = true })

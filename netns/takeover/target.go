@@ -117,7 +117,7 @@ func (ps *peers) look(ctx context.Context, t *target) {
 	case err != nil && !was:
 		ps.log.Warn("relay target does not resolve", "target", t.Host, "error", err, "peers_kept", kept)
 	case err == nil && (changed || was):
-		ps.log.Info("relay target resolves", "target", t.Host, "addresses", addrs)
+		ps.log.Info("relay target resolves", "target", t.Host, "addresses", len(addrs), "first", addrs[:min(len(addrs), namedOnce)])
 	}
 	if changed {
 		ps.rouse()
