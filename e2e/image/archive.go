@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -26,8 +27,12 @@ func Write(to io.Writer, index v1.ImageIndex, name string, at time.Time) error {
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	// containerd takes its own annotation for the whole name, others the common one.
-	annotations := map[string]string{"io.containerd.image.name": "docker.io/library/" + name, "org.opencontainers.image.ref.name": name}
+	// containerd takes its own annotation for the whole name, which a kubelet makes of a short one; others the common one.
+	whole, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
+	annotations := map[string]string{"io.containerd.image.name": whole.String(), "org.opencontainers.image.ref.name": name}
 	if err := path.AppendIndex(index, layout.WithAnnotations(annotations)); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
