@@ -34,8 +34,10 @@ func OwnName() (string, error) {
 const (
 	// maxLine bounds a request of the control socket, its newline included.
 	maxLine = 64
-	// maxControls bounds the clients that are served at once beside the holds.
-	maxControls = 32
+	// maxControls bounds the clients whose line has not come, maxShows those whose status they have not read.
+	maxControls, maxShows = 128, 4
+	// lineTimeout bounds the wait for a line: a client sends it with its connection.
+	lineTimeout = time.Second
 )
 
 // ErrControlInUse tells that another lameduck serves this network namespace. (An abstract socket dies with its
@@ -45,10 +47,13 @@ var ErrControlInUse = errors.New("another lameduck in this network namespace has
 // Control serves the control socket.
 type Control struct {
 	backend  Backend
-	listener *limiter
+	listener net.Listener
 	logger   *slog.Logger
+	lobby    *lobby
+	holds    chan struct{} // a place for each
+	shows    chan struct{} // for each status
 
-	read time.Duration // readTimeout, shorter in tests
+	read time.Duration // lineTimeout, shorter in tests
 }
 
 // ListenControl opens a control socket, of ControlName or OwnName. The error is ErrControlInUse where another process has it.
@@ -62,9 +67,12 @@ func ListenControl(name string, backend Backend, logger *slog.Logger) (*Control,
 	}
 	return &Control{
 		backend:  backend,
-		listener: limit(listener, maxControls, maxHolds),
+		listener: listener,
 		logger:   discardIfNil(logger),
-		read:     readTimeout,
+		lobby:    newLobby(maxControls),
+		holds:    make(chan struct{}, maxHolds),
+		shows:    make(chan struct{}, maxShows),
+		read:     lineTimeout,
 	}, nil
 }
 
@@ -87,7 +95,11 @@ func (c *Control) Run(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("admin: control socket: %w", err)
 		}
-		clients.Go(func() { c.serve(ctx, conn.(*limited)) })
+		if oldest := c.lobby.enter(ctx, conn); oldest != nil {
+			c.answer(ctx, oldest, "error too many clients have sent no line")
+			_ = oldest.Close()
+		}
+		clients.Go(func() { c.serve(ctx, conn) })
 	}
 }
 
@@ -101,37 +113,52 @@ func (c *Control) pause(ctx context.Context, err error) {
 }
 
 // serve answers one line of one client.
-func (c *Control) serve(ctx context.Context, conn *limited) {
+func (c *Control) serve(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetReadDeadline(time.Now().Add(c.read))
 	line, err := bufio.NewReaderSize(io.LimitReader(conn, maxLine), maxLine).ReadString('\n')
+	c.lobby.leave(conn)
 	if err != nil {
-		c.answer(conn, "error no line of at most 63 bytes came: "+err.Error())
+		c.answer(ctx, conn, "error no line of at most 63 bytes came: "+err.Error())
 		return
 	}
 	switch command := strings.TrimSpace(line); command {
 	case "drain":
 		c.backend.Trigger("drain")
-		c.answer(conn, "ok")
+		c.answer(ctx, conn, "ok")
 	case "hold":
-		c.hold(ctx, conn)
-		c.answer(conn, "ok")
+		c.among(ctx, c.holds, conn, func() { c.hold(ctx, conn) })
 	case "status":
-		body, err := json.Marshal(c.backend.Status())
-		if err != nil {
-			c.answer(conn, "error "+err.Error())
-			return
-		}
-		c.answer(conn, "ok "+string(body))
+		c.among(ctx, c.shows, conn, func() { c.show(ctx, conn) })
 	default:
-		c.answer(conn, fmt.Sprintf("error unknown command %q: drain, hold or status", command))
+		c.answer(ctx, conn, fmt.Sprintf("error unknown command %q: drain, hold or status", command))
 	}
 }
 
+// among serves a client that may stay, where there is a place for it. Who is told that there is none can wait by itself, as
+// `lameduck hold` does.
+func (c *Control) among(ctx context.Context, places chan struct{}, conn net.Conn, serve func()) {
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+		serve()
+	default:
+		c.answer(ctx, conn, fmt.Sprintf("error busy: %d others are served", cap(places)))
+	}
+}
+
+func (c *Control) show(ctx context.Context, conn net.Conn) {
+	body, err := json.Marshal(c.backend.Status())
+	if err != nil {
+		c.answer(ctx, conn, "error "+err.Error())
+		return
+	}
+	c.answer(ctx, conn, "ok "+string(body))
+}
+
 // hold waits until the hold is released, ctx ends or the client goes.
-func (c *Control) hold(ctx context.Context, conn *limited) {
-	conn.hold()
-	ctx, cancel := context.WithCancel(ctx)
+func (c *Control) hold(ctx context.Context, conn net.Conn) {
+	waits, cancel := context.WithCancel(ctx)
 	defer cancel()
 	_ = conn.SetReadDeadline(time.Time{})
 	gone := make(chan struct{})
@@ -140,13 +167,17 @@ func (c *Control) hold(ctx context.Context, conn *limited) {
 		defer cancel()
 		_, _ = io.Copy(io.Discard, conn) // ends when the client closes, or by the deadline below
 	}()
-	c.backend.Hold(ctx)
+	c.backend.Hold(waits)
 	_ = conn.SetReadDeadline(time.Unix(1, 0))
 	<-gone
+	c.answer(ctx, conn, "ok")
 }
 
-func (c *Control) answer(conn net.Conn, line string) {
+// answer writes a line. From the end of ctx on, who does not read it has the time of the last answers left.
+func (c *Control) answer(ctx context.Context, conn net.Conn, line string) {
 	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Now().Add(shutdownTimeout)) })
+	defer stop()
 	if _, err := io.WriteString(conn, line+"\n"); err != nil {
 		c.logger.Debug("control client left without its answer", "error", err)
 	}

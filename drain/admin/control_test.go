@@ -174,20 +174,68 @@ func TestControlHoldsAreAnsweredWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestHoldsLeaveRoomForTheDrain(t *testing.T) {
+// Neither holds nor clients that send half a line, or read no answer, keep a drain out.
+func TestNobodyKeepsTheDrainOut(t *testing.T) {
 	backend := newFake()
-	name, _ := serveControl(t, backend, func(c *Control) { c.listener = limit(c.listener.Listener, 2, 6) })
+	name, _ := serveControl(t, backend, func(c *Control) { c.read = time.Hour })
 	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
 	defer cancel()
-	for n := 1; n <= 7; n++ {
-		controlHold(ctx, name)
-		backend.awaitHolds(t, n)
-		if _, err := call(ctx, []string{name}, "drain"); err != nil {
-			t.Fatalf("with %d holds: %v", n, err)
+	backend.set(func(f *fake) { f.status.WaitsFor = strings.Repeat("x", 1<<20) }) // more than a socket takes unread
+	for range 400 {
+		for _, bytes := range []string{"dra", "status\n", ""} {
+			conn, err := net.Dial("unix", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, bytes)
 		}
 	}
+	for n := 1; n <= maxHolds; n++ {
+		controlHold(ctx, name)
+	}
+	backend.awaitHolds(t, maxHolds)
+	if _, err := call(ctx, []string{name}, "hold"); err == nil || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("a hold above the bound ended with %v", err)
+	}
+	start := time.Now()
+	if _, err := call(ctx, []string{name}, "drain"); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 3*time.Second { // the client itself gives up after 5 s
+		t.Errorf("the drain took %v", took)
+	}
+	backend.await(t, "the drain", func(f *fake) bool { return len(f.triggers) == 1 })
 	close(backend.released)
 	backend.awaitHolds(t, 0)
+}
+
+func TestUnreadAnswersDelayTheEndForHalfASecond(t *testing.T) {
+	backend := newFake()
+	backend.status.WaitsFor = strings.Repeat("x", 1<<20) // more than a socket takes unread
+	name, stop := serveControl(t, backend, nil)
+	conn, err := net.Dial("unix", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "status\n")
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // it is being written
+		t.Fatal(err)
+	}
+	start := time.Now()
+	stop()
+	if took := time.Since(start); took > shutdownTimeout+time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}
+
+// A client that sends no line is sent away in time, and so gives its descriptor back.
+func TestHalfALineIsSentAway(t *testing.T) {
+	name, _ := serveControl(t, newFake(), func(c *Control) { c.read = 50 * time.Millisecond })
+	if got := said(t, name, "dra"); !strings.HasPrefix(got, "error no line") {
+		t.Errorf("answered %q", got)
+	}
 }
 
 func TestASecondControlSocketIsSaidToBeInUse(t *testing.T) {
