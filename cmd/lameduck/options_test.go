@@ -2,14 +2,18 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lameduck/drain"
 	"lameduck/drain/kube"
+	"lameduck/netns/netnstest"
 	"lameduck/netns/takeover"
 )
 
@@ -120,6 +124,43 @@ func TestNodeIPComesFromItsVariable(t *testing.T) {
 		if err != nil || len(o.drain.NodeIPs) != 1 || o.drain.NodeIPs[0].String() != test.want {
 			t.Errorf("%v %v: got %v, %v", test.args, test.env, o.drain.NodeIPs, err)
 		}
+	}
+}
+
+func TestAdviceOnTheAdminAddressFitsTheFault(t *testing.T) {
+	namespace := netnstest.New(t)
+	var taken net.Listener
+	namespace.Do(t, func() {
+		var err error
+		if taken, err = net.Listen("tcp", "127.0.0.1:8420"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	defer taken.Close()
+	for address, want := range map[string]string{
+		"127.0.0.1:8420":   "free the port",
+		"203.0.113.1:8420": "leave the host out",
+	} {
+		var stderr bytes.Buffer
+		code := exitOK
+		namespace.Do(t, func() { code = run(t.Context(), []string{"--admin-address=" + address}, nil, io.Discard, &stderr) })
+		if code != exitUsage || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%s: exit %d, said %q", address, code, stderr.String())
+		}
+	}
+}
+
+// The downward API gives a zone where the node has one; lameduck would never start on such a node.
+func TestZoneOfTheNodesAddressIsLeftOut(t *testing.T) {
+	o, err := parseOptions(nil, []string{"NODE_IP=10.0.0.1,fe80::1%eth0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fe80::1")}; !slices.Equal(o.drain.NodeIPs, want) {
+		t.Errorf("got %v", o.drain.NodeIPs)
+	}
+	if len(o.notes) != 1 || !strings.Contains(o.notes[0], "fe80::1%eth0") {
+		t.Errorf("noted: %q", o.notes)
 	}
 }
 

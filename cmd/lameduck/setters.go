@@ -117,11 +117,17 @@ func isName(value string) bool {
 func setNodeIP(o *options, value string) error {
 	o.drain.NodeIPs = nil
 	for part := range strings.SplitSeq(value, ",") {
-		addr, err := parseAddr(strings.TrimSpace(part))
+		// The downward API copies what the node says of itself, a link-local address with its zone too. The kernel tells a
+		// connection's address without one.
+		addr, zone, zoned := strings.Cut(strings.TrimSpace(part), "%")
+		if zoned {
+			o.notes = append(o.notes, fmt.Sprintf("the zone of the node's address %s%%%s is left out", addr, zone))
+		}
+		parsed, err := parseAddr(addr)
 		if err != nil {
 			return fmt.Errorf("%w; several with commas between them", err)
 		}
-		o.drain.NodeIPs = append(o.drain.NodeIPs, addr)
+		o.drain.NodeIPs = append(o.drain.NodeIPs, parsed)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,7 +44,7 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 	s.buildDiscovery(o.kube, lookup(env))
 	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(), Certificate: certificate, Logger: logger})
 	if err != nil {
-		fmt.Fprintf(stderr, "lameduck: --admin-address %q: %v; free the port, or name another\n", o.adminAddress, err)
+		fmt.Fprintf(stderr, "lameduck: --admin-address %q: %v; %s\n", o.adminAddress, err, listenAdvice(err))
 		return exitUsage
 	}
 	logger.Info("phase", "phase", drain.Serving, "reason", "start", "version", version(), "admin", server.Addr().String(),
@@ -74,6 +75,19 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 		return exitFailed
 	}
 	return exitOK
+}
+
+// listenAdvice says what mends a listen that failed.
+func listenAdvice(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "free the port, or name another"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "nothing here has that address; leave the host out for all addresses"
+	case errors.Is(err, syscall.EACCES):
+		return "name a port above 1023, or lower net.ipv4.ip_unprivileged_port_start"
+	}
+	return "name another address"
 }
 
 // certificate reads what --admin-cert and --admin-key name; nil where they name nothing.
