@@ -1,6 +1,9 @@
 package takeover
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // kind is what a connection is, as far as its first bytes tell.
 type kind uint8
@@ -29,6 +32,23 @@ const (
 	checker   = "Envoy/HC"     // the user-agent of Envoy's health checker (docs: "health checking", HTTP health checking)
 	requestID = "x-request-id" // Envoy adds it to what it forwards; its health checker does not
 )
+
+// mayCheck tells whether a request of this method and path, which bears no request id, may be a health check.
+//
+// Envoy's checker asks by the method that it is told, which may be any but CONNECT (health_check.proto, method). A health
+// path is asked by others, which read only: GET, HEAD, or OPTIONS, HAProxy's default. What is called there by another
+// method may be a client's that has not come through Envoy, and changes something. All of gRPC is POST.
+func mayCheck(method, path string, agent, grpc bool, healthPaths []string) bool {
+	switch method {
+	case "GET", "HEAD", "OPTIONS":
+		return agent || slices.Contains(healthPaths, path)
+	case "POST":
+		return agent || grpc && slices.Contains(healthPaths, path)
+	case "PUT", "DELETE", "TRACE", "PATCH":
+		return agent
+	}
+	return false
+}
 
 // classify judges the first bytes of a connection. A verdict other than undecided does not change as bytes are added.
 func classify(b []byte, healthPaths []string) verdict {

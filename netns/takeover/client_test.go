@@ -45,9 +45,14 @@ func client2(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: watchdog}
 }
 
-func post(t *testing.T, c *http.Client, path string, header map[string]string, body []byte) (*http.Response, string) {
+// call asks by POST where there is a body, else by GET.
+func call(t *testing.T, c *http.Client, path string, header map[string]string, body []byte) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodPost, "http://"+appListener.Addr.String()+path, bytes.NewReader(body))
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequest(method, "http://"+appListener.Addr.String()+path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,20 +88,20 @@ func TestChecksOfARealHTTP2ClientFailWhileItsRequestsAreRelayed(t *testing.T) {
 		const grpc = "application/grpc"
 		for range 10 {
 			for path, header := range map[string]map[string]string{"/healthz": {"User-Agent": checker}, "/ready": nil} {
-				r, body := post(t, checks, path, header, nil)
+				r, body := call(t, checks, path, header, nil)
 				if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get(immediateFail) != "1" || body != "" {
 					t.Errorf("%s: %s %v %q", path, r.Status, r.Header, body)
 				}
 				w.await(CheckFailed)
 			}
 			message := make([]byte, 5)
-			r, body := post(t, checks, grpcPath, map[string]string{"Content-Type": grpc, "Te": "trailers"}, message)
+			r, body := call(t, checks, grpcPath, map[string]string{"Content-Type": grpc, "Te": "trailers"}, message)
 			if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != grpc || r.Header.Get("Grpc-Status") != "14" || body != "" {
 				t.Errorf("gRPC: %s %v %q", r.Status, r.Header, body)
 			}
 			w.await(CheckFailed)
 			for _, path := range []string{"/ready", grpcPath} {
-				r, body := post(t, user, path, map[string]string{"Content-Type": grpc, "X-Request-Id": "1"}, message)
+				r, body := call(t, user, path, map[string]string{"Content-Type": grpc, "X-Request-Id": "1"}, message)
 				if r.StatusCode != http.StatusOK || body != "peer "+path {
 					t.Errorf("a user's %s: %s %q", path, r.Status, body)
 				}

@@ -11,14 +11,19 @@
 // # Health checks
 //
 // A check that is relayed says that a dead host is well. So a connection is judged by its first request, which is looked
-// at and left unread: it is a check if it says "user-agent: Envoy/HC", or asks for one of Options.HealthPaths, and bears
-// no x-request-id, which Envoy gives to all that it forwards, whatever a user's request says that it is. A gRPC check is a request as any other: one that a client
-// sends itself is relayed, unless /grpc.health.v1.Health/Check is among the HealthPaths. A check is answered by what
-// fails the host at once, and its connection is closed, so the next check comes on a new one. All else is relayed byte
-// for byte: what is malformed, longer than 8 KiB, or no HTTP.
+// at and left unread. It is a check if it bears no x-request-id, which Envoy gives to all that it forwards, and
+//   - says "user-agent: Envoy/HC", by a method that Envoy's checker can be told to use: any but CONNECT; or
+//   - asks for one of Options.HealthPaths, by GET, HEAD or OPTIONS, or in gRPC, which is POST always. Another method may be
+//     a client's that has not come through Envoy, and changes something.
+//
+// So a user that says it is Envoy's checker is relayed, and a gRPC check is a request as any other: one that a client sends
+// itself is relayed, unless /grpc.health.v1.Health/Check is among the HealthPaths. (Where Envoy has generate_request_id
+// off, whoever says Envoy/HC is taken for the checker.) A check is answered by what fails the host at once, and its
+// connection is closed, so the next check comes on a new one. All else is relayed byte for byte: what is malformed, longer
+// than 8 KiB, or no HTTP.
 //
 //	framing                                                treatment
-//	HTTP/1.1, HTTP/1.0, any method, absolute-form target    failed
+//	HTTP/1.1, HTTP/1.0, absolute-form target                failed
 //	an offer of h2c (upgrade)                               failed: answered in HTTP/1.1, which declines the offer
 //	HTTP/2 with prior knowledge, gRPC                       failed
 //	  other frames first, padding, priority, CONTINUATION,

@@ -40,14 +40,19 @@ func framings() map[string]framing {
 	request := request2("/a", "x-request-id", "1")
 	check := envoyCheck2()
 	all := map[string]framing{
-		"HTTP/1.0":                  {sent: []byte("GET /healthz HTTP/1.0\r\n" + agent), want: failed},
-		"any method":                {sent: []byte("OPTIONS * HTTP/1.1\r\n" + agent), want: failed},
-		"a lower-case method":       {sent: []byte("get /ready HTTP/1.1\r\n\r\n"), want: failed},
-		"an absolute target":        {sent: []byte("GET http://backend:80/ready?x=/a HTTP/1.1\r\n\r\n"), want: failed},
-		"an absolute target's root": {sent: []byte("GET HTTPS://ready HTTP/1.1\r\n\r\n"), want: relays},
-		"a target in a query":       {sent: []byte("GET /?http://a/ready HTTP/1.1\r\n\r\n"), want: relays},
-		"a target in a path":        {sent: []byte("GET /x://a/ready HTTP/1.1\r\n\r\n"), want: relays},
-		"a path spelt otherwise":    {sent: []byte("GET /%72eady HTTP/1.1\r\n\r\n"), want: relays},
+		"HTTP/1.0":                                       {sent: []byte("GET /healthz HTTP/1.0\r\n" + agent), want: failed},
+		"another method of Envoy's":                      {sent: []byte("OPTIONS * HTTP/1.1\r\n" + agent), want: failed},
+		"a lower-case method":                            {sent: []byte("get /ready HTTP/1.1\r\n\r\n"), want: relays},
+		"no method of Envoy's":                           {sent: []byte("CONNECT a:1 HTTP/1.1\r\n" + agent), want: relays},
+		"a POST of a health path":                        {sent: []byte("POST /ready HTTP/1.1\r\ncontent-length: 0\r\n\r\n"), want: relays},
+		"a user that says it is Envoy's checker":         {sent: []byte("GET / HTTP/1.1\r\nx-request-id: 1\r\n" + agent), want: relays},
+		"HTTP/2: a user that says it is Envoy's checker": {sent: request2("/", "x-request-id", "1", "user-agent", checker), want: relays},
+		"gRPC: a user that says it is Envoy's checker":   {sent: call2(grpcPath, "user-agent", checker, "x-request-id", "1"), want: relays},
+		"an absolute target":                             {sent: []byte("GET http://backend:80/ready?x=/a HTTP/1.1\r\n\r\n"), want: failed},
+		"an absolute target's root":                      {sent: []byte("GET HTTPS://ready HTTP/1.1\r\n\r\n"), want: relays},
+		"a target in a query":                            {sent: []byte("GET /?http://a/ready HTTP/1.1\r\n\r\n"), want: relays},
+		"a target in a path":                             {sent: []byte("GET /x://a/ready HTTP/1.1\r\n\r\n"), want: relays},
+		"a path spelt otherwise":                         {sent: []byte("GET /%72eady HTTP/1.1\r\n\r\n"), want: relays},
 		"an offer of h2c": {sent: []byte("GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\n" +
 			"upgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n" + agent), want: failed},
 		"a user's offer of h2c, and a check on it": {sent: []byte("GET /a HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\n" +
@@ -96,7 +101,7 @@ func framings() map[string]framing {
 		"PROXY v1, twice":          {sent: []byte("PROXY UNKNOWN\r\nPROXY UNKNOWN\r\n" + envoyCheck), want: relays},
 		"PROXY v1, too long":       {sent: []byte("PROXY UNKNOWN " + strings.Repeat("x", maxProxyV1) + "\r\n" + envoyCheck), want: relays},
 		"PROXY v1 of another kind": {sent: []byte("PROXY UDP4 1.1.1.1 1.1.1.1 1 1\r\n" + envoyCheck), want: relays},
-		"a method named PROXY":     {sent: []byte("PROXY /ready HTTP/1.1\r\n\r\n"), want: failed},
+		"a method named PROXY":     {sent: []byte("PROXY /ready HTTP/1.1\r\n\r\n"), want: relays},
 		"PROXY v2":                 {sent: []byte(proxyV2 + "\x21\x11\x00\x0c\x0a\x09\x09\x09\x0a\x09\x00\x01\x12\x67\x1f\x90" + envoyCheck), want: failed},
 		"PROXY v2, local":          {sent: []byte(proxyV2 + "\x20\x00\x00\x00" + string(check)), want: failed},
 		"PROXY v2, a request":      {sent: []byte(proxyV2 + "\x20\x00\x00\x00" + get), want: relays},

@@ -71,10 +71,17 @@ func FuzzHTTP1(f *testing.F) {
 			_, path, _ = strings.Cut(rest, "/")
 			path = "/" + path
 		}
-		if !agent && (!slices.Contains(fuzzPaths, path) || r.Header["X-Request-Id"] != nil) {
+		if !maybe(r.Method, path, agent, false) || r.Header["X-Request-Id"] != nil {
 			t.Errorf("%q is no health check", b)
 		}
 	})
+}
+
+// maybe tells by whom a check may be made, by method: Envoy's checker, or whoever asks for a health path.
+func maybe(method, path string, agent, grpc bool) bool {
+	anybody := method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "POST" && grpc
+	envoy := anybody || slices.Contains([]string{"POST", "PUT", "DELETE", "TRACE", "PATCH"}, method)
+	return envoy && agent || anybody && slices.Contains(fuzzPaths, path)
 }
 
 // FuzzHTTP2: where the library's framer reads a first request, it agrees on whether that is a check, and on its stream.
@@ -120,7 +127,7 @@ func firstRequest(b []byte) (want verdict, ok bool) {
 }
 
 func judgeFields(f *http2.MetaHeadersFrame) (want verdict, ok bool) {
-	agent, grpc, id, path := false, false, false, ""
+	agent, grpc, id, path, method := false, false, false, "", ""
 	for _, field := range f.Fields {
 		if len(field.Name) > maxHead || len(field.Value) > maxHead {
 			return verdict{}, false
@@ -133,16 +140,18 @@ func judgeFields(f *http2.MetaHeadersFrame) (want verdict, ok bool) {
 			grpc = v == "application/grpc" || strings.HasPrefix(v, "application/grpc+") || strings.HasPrefix(v, "application/grpc;")
 		case "x-request-id":
 			id = true
+		case ":method":
+			method = field.Value
 		case ":path":
 			path, _, _ = strings.Cut(field.Value, "?")
 		}
 	}
-	switch check := agent || !id && slices.Contains(fuzzPaths, path); {
+	switch check := !id && maybe(method, path, agent, grpc); {
 	case f.Truncated:
 		return verdict{}, false
 	case !check || f.StreamID%2 == 0:
 		return verdict{kind: pass}, true
-	case grpc:
+	case grpc && method == "POST":
 		return verdict{checkGRPC, f.StreamID}, true
 	}
 	return verdict{checkHTTP2, f.StreamID}, true

@@ -2,7 +2,6 @@ package takeover
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
 
@@ -12,20 +11,20 @@ const maxMethod = 32
 func classifyHTTP1(b []byte, healthPaths []string) kind {
 	crlf := []byte("\r\n")
 	line, rest, complete := bytes.Cut(b, crlf)
-	path, ok := requestLine(line, complete)
+	method, path, ok := requestLine(line, complete)
 	switch {
 	case !ok:
 		return pass
 	case !complete:
 		return undecided
 	}
-	suspect, forwarded := slices.ContainsFunc(healthPaths, func(p string) bool { return p == string(path) }), false
+	agent := false
 	for {
 		line, rest, complete = bytes.Cut(rest, crlf)
 		switch {
 		case !complete:
 			return undecided
-		case len(line) == 0 && suspect && !forwarded: // the end of the head
+		case len(line) == 0 && mayCheck(string(method), string(path), agent, false, healthPaths): // the end of the head
 			return checkHTTP1
 		case len(line) == 0:
 			return pass
@@ -36,35 +35,36 @@ func classifyHTTP1(b []byte, healthPaths []string) kind {
 		}
 		switch {
 		case equalFold(name, "user-agent") && equalFold(bytes.Trim(value, " \t"), checker):
-			suspect = true
+			agent = true
 		case equalFold(name, requestID):
-			forwarded = true
+			return pass
 		}
 	}
 }
 
-// requestLine finds the path of an HTTP/1 request; ok is false where the line is not, and cannot become, its first.
-func requestLine(line []byte, complete bool) (path []byte, ok bool) {
+// requestLine finds the method and the path of an HTTP/1 request; ok is false where the line is not its first, and cannot
+// become it.
+func requestLine(line []byte, complete bool) (method, path []byte, ok bool) {
 	method, rest, more := bytes.Cut(line, []byte{' '})
 	if len(method) > maxMethod || !isToken(method) {
-		return nil, false
+		return nil, nil, false
 	}
 	target, version, most := bytes.Cut(rest, []byte{' '})
 	if !more || !most {
-		return nil, !complete && isTarget(target)
+		return nil, nil, !complete && isTarget(target)
 	}
 	if len(target) == 0 || !isTarget(target) {
-		return nil, false
+		return nil, nil, false
 	}
 	const want = "HTTP/1."
 	n := min(len(version), len(want))
 	if string(version[:n]) != want[:n] || len(version) > len(want)+2 { // a digit, and a CR whose LF has not come
-		return nil, false
+		return nil, nil, false
 	}
 	if complete && len(version) != len(want)+1 {
-		return nil, false
+		return nil, nil, false
 	}
-	return pathOf(target), true
+	return method, pathOf(target), true
 }
 
 // isToken tells whether b is a token (RFC 9110, 5.6.2).

@@ -92,7 +92,7 @@ func classifyRequest(f frame, rest []byte, healthPaths []string) verdict {
 	switch {
 	case !ok || !r.isCheck(healthPaths):
 		return verdict{kind: pass}
-	case r.grpc:
+	case r.grpc && r.method == "POST":
 		return verdict{checkGRPC, f.stream}
 	}
 	return verdict{checkHTTP2, f.stream}
@@ -118,10 +118,11 @@ func fragment(f frame) (block []byte, ok bool) {
 
 // request is what matters of a header block.
 type request struct {
+	method  string
 	path    string // without the query
 	checker bool   // it says that it is Envoy's health checker's
 	id      bool   // it bears a request id
-	grpc    bool
+	grpc    bool   // its content is gRPC's
 }
 
 // decode reads a whole header block; ok is false where it is broken, or its list too long.
@@ -144,6 +145,8 @@ func decode(block []byte) (r request, ok bool) {
 
 func (r *request) read(f hpack.HeaderField) {
 	switch f.Name {
+	case ":method":
+		r.method = f.Value
 	case ":path":
 		r.path, _, _ = strings.Cut(f.Value, "?")
 	case "user-agent":
@@ -157,5 +160,5 @@ func (r *request) read(f hpack.HeaderField) {
 }
 
 func (r *request) isCheck(healthPaths []string) bool {
-	return !r.id && (r.checker || slices.Contains(healthPaths, r.path))
+	return !r.id && mayCheck(r.method, r.path, r.checker, r.grpc, healthPaths)
 }

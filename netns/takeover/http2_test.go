@@ -37,6 +37,22 @@ func asks(path string, more ...string) []byte {
 	return fields(append([]string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", path}, more...)...)
 }
 
+// calls is a gRPC call's header block.
+func calls(path string, more ...string) []byte {
+	return fields(append([]string{":method", "POST", ":scheme", "http", ":path", path, "content-type", "application/grpc"}, more...)...)
+}
+
+// call2 is a client's first bytes with one gRPC call, on stream 1; a content-type in more is the one that counts.
+func call2(path string, more ...string) []byte {
+	return speak(func(f *http2.Framer) { _ = f.WriteHeaders(headers(1, calls(path, more...))) })
+}
+
+// by2 is a client's first bytes with one request of another method, on stream 1.
+func by2(method, path string, more ...string) []byte {
+	block := fields(append([]string{":method", method, ":scheme", "http", ":path", path}, more...)...)
+	return speak(func(f *http2.Framer) { _ = f.WriteHeaders(headers(1, block)) })
+}
+
 // headers is a request's only frame.
 func headers(stream uint32, block []byte) http2.HeadersFrameParam {
 	return http2.HeadersFrameParam{StreamID: stream, BlockFragment: block, EndHeaders: true, EndStream: true}
@@ -69,14 +85,22 @@ func TestOnlyHealthChecksByHTTP2AreFailed(t *testing.T) {
 		"C33: a user's GET of a health path": {request2("/ready", "x-request-id", "7"), relay},
 		"below a health path":                {request2("/ready/x"), relay},
 		"another path":                       {request2("/"), relay},
-		"gRPC":                               {request2("/any", "user-agent", "Envoy/HC", "content-type", "application/grpc"), grpc},
-		"gRPC with a codec":                  {request2("/any", "user-agent", "Envoy/HC", "content-type", "application/grpc+proto"), grpc},
-		"gRPC with a parameter":              {request2("/any", "user-agent", "Envoy/HC", "content-type", "application/grpc;x=y"), grpc},
-		"gRPC-Web":                           {request2("/any", "user-agent", "Envoy/HC", "content-type", "application/grpc-web"), fail},
-		"C33: a client's own gRPC check":     {request2(grpcPath, "content-type", "application/grpc", "x-request-id", "1"), relay},
-		"a gRPC check of nobody's":           {request2(grpcPath, "content-type", "application/grpc"), relay},
-		"a gRPC call of a health path":       {request2("/a.S/Ready", "content-type", "application/grpc"), grpc},
-		"C33: a client's gRPC call of it":    {request2("/a.S/Ready", "content-type", "application/grpc", "x-request-id", "1"), relay},
+		"gRPC":                               {call2("/any", "user-agent", "Envoy/HC"), grpc},
+		"gRPC with a codec":                  {call2("/any", "user-agent", "Envoy/HC", "content-type", "application/grpc+proto"), grpc},
+		"gRPC with a parameter":              {call2("/any", "user-agent", "Envoy/HC", "content-type", "application/grpc;x=y"), grpc},
+		"gRPC-Web":                           {call2("/any", "user-agent", "Envoy/HC", "content-type", "application/grpc-web"), fail},
+		"gRPC of a user that says it":        {call2(grpcPath, "user-agent", "Envoy/HC", "x-request-id", "1"), relay},
+		"C33: a client's own gRPC check":     {call2(grpcPath, "x-request-id", "1"), relay},
+		"a gRPC check of nobody's":           {call2(grpcPath), relay},
+		"a gRPC call of a health path":       {call2("/a.S/Ready"), grpc},
+		"C33: a client's gRPC call of it":    {call2("/a.S/Ready", "x-request-id", "1"), relay},
+		"gRPC's content by GET":              {request2("/", "user-agent", "Envoy/HC", "content-type", "application/grpc"), fail},
+		"an agent's POST":                    {by2("POST", "/", "user-agent", "Envoy/HC"), fail},
+		"a POST of a health path":            {by2("POST", "/ready"), relay},
+		"HAProxy's OPTIONS of a health path": {by2("OPTIONS", "/ready"), fail},
+		"an agent's CONNECT":                 {by2("CONNECT", "/", "user-agent", "Envoy/HC"), relay},
+		"a WebSocket on a health path":       {by2("CONNECT", "/ready", ":protocol", "websocket"), relay},
+		"no method":                          {by2("", "/ready", "user-agent", "Envoy/HC"), relay},
 		"a block that is no HPACK":           {speak(func(f *http2.Framer) { _ = f.WriteHeaders(headers(1, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff})) }), relay},
 		"a block that is cut off":            {speak(func(f *http2.Framer) { _ = f.WriteHeaders(headers(1, asks("/", "user-agent", "Envoy/HC")[:20])) }), relay},
 		"a table of more than 4 KiB": {speak(func(f *http2.Framer) {

@@ -57,7 +57,7 @@ type Event struct {
 type Options struct {
 	Targets []Target
 	// HealthPaths are request paths, gRPC methods too (/grpc.health.v1.Health/Check), that are health checks when they
-	// bear no x-request-id.
+	// are asked for by GET, HEAD, OPTIONS, or in gRPC, and bear no x-request-id.
 	HealthPaths []string
 	// DialTimeout bounds one dial of one peer. 0 stands for 500 ms.
 	DialTimeout time.Duration
