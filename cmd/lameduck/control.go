@@ -11,7 +11,7 @@ import (
 
 // startControl serves the control sockets: that of the pod, which in the node's network would be every pod's there, and
 // that of this container, which the own hook asks first.
-func (s *sidecar) startControl(ctx context.Context, nodes []netip.Addr) {
+func (s *sidecar) startControl(ctx context.Context, nodes []netip.Addr, places *admin.Places) {
 	var names []string
 	own, err := admin.OwnName()
 	if err == nil {
@@ -23,7 +23,7 @@ func (s *sidecar) startControl(ctx context.Context, nodes []netip.Addr) {
 	served := 0
 	for _, name := range names {
 		var control *admin.Control
-		if control, err = admin.ListenControl(name, s.drain, s.logger); err != nil {
+		if control, err = admin.ListenControl(name, s.drain, places, s.logger); err != nil {
 			s.logger.Warn("control socket", "error", err)
 			continue
 		}

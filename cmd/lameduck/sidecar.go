@@ -40,9 +40,12 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 		return exitUsage
 	}
 	s := &sidecar{logger: logger, spoken: io.MultiWriter(spoken, left)}
+	places := admin.PlacesFor(openFiles(logger))
+	o.takeover.FilesKept = places.Files()
 	s.build(o)
 	s.buildDiscovery(o.kube, lookup(env))
-	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(), Certificate: certificate, Logger: logger})
+	server, err := admin.Listen(admin.Options{Address: o.adminAddress, Backend: s.drain, Version: version(),
+		Certificate: certificate, Places: places, Logger: logger})
 	if err != nil {
 		fmt.Fprintf(stderr, "lameduck: --admin-address %q: %v; %s\n", o.adminAddress, err, listenAdvice(err))
 		return exitUsage
@@ -54,7 +57,7 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 	defer cancel()
 	s.start(ctx, "admin", server.Run)
 	s.start(ctx, "takeover", s.taker.Run)
-	s.startControl(ctx, o.drain.NodeIPs)
+	s.startControl(ctx, o.drain.NodeIPs, places)
 	s.startDiscovery(ctx)
 	s.startWatching(ctx)
 	s.work.Go(func() {
@@ -76,6 +79,19 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 	}
 	return exitOK
 }
+
+// openFiles is how many files the process may have open: the soft limit, which Go's runtime has raised at the start.
+func openFiles(logger *slog.Logger) uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		logger.Warn("the limit of open files cannot be read", "error", err, "assumed", leastFiles)
+		return leastFiles
+	}
+	return limit.Cur
+}
+
+// leastFiles is the soft limit of most systems.
+const leastFiles = 1024
 
 // listenAdvice says what mends a listen that failed.
 func listenAdvice(err error) string {

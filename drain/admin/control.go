@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,8 +57,10 @@ type Control struct {
 	read time.Duration // lineTimeout, shorter in tests
 }
 
-// ListenControl opens a control socket, of ControlName or OwnName. The error is ErrControlInUse where another process has it.
-func ListenControl(name string, backend Backend, logger *slog.Logger) (*Control, error) {
+// ListenControl opens a control socket, of ControlName or OwnName. places may be nil, as in Options. The error is
+// ErrControlInUse where another process has it.
+func ListenControl(name string, backend Backend, places *Places, logger *slog.Logger) (*Control, error) {
+	places = cmp.Or(places, allPlaces())
 	listener, err := net.Listen("unix", name)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -69,9 +72,9 @@ func ListenControl(name string, backend Backend, logger *slog.Logger) (*Control,
 		backend:  backend,
 		listener: listener,
 		logger:   discardIfNil(logger),
-		lobby:    newLobby(maxControls),
-		holds:    make(chan struct{}, maxHolds),
-		shows:    make(chan struct{}, maxShows),
+		lobby:    newLobby(places.Lines),
+		holds:    make(chan struct{}, places.ControlHolds),
+		shows:    make(chan struct{}, places.Shows),
 		read:     lineTimeout,
 	}, nil
 }

@@ -22,7 +22,7 @@ var sockets atomic.Int64 // names differ, since tests share a namespace
 func serveControl(t *testing.T, backend *fake, change func(*Control)) (name string, stop func()) {
 	t.Helper()
 	name = fmt.Sprintf("%s-test-%d-%d", ControlName, os.Getpid(), sockets.Add(1))
-	control, err := ListenControl(name, backend, nil)
+	control, err := ListenControl(name, backend, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestHalfALineIsSentAway(t *testing.T) {
 
 func TestASecondControlSocketIsSaidToBeInUse(t *testing.T) {
 	name, _ := serveControl(t, newFake(), nil)
-	if _, err := ListenControl(name, newFake(), nil); !errors.Is(err, ErrControlInUse) || !strings.Contains(err.Error(), "another lameduck") {
+	if _, err := ListenControl(name, newFake(), nil, nil); !errors.Is(err, ErrControlInUse) || !strings.Contains(err.Error(), "another lameduck") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -249,7 +249,7 @@ func TestASecondControlSocketIsSaidToBeInUse(t *testing.T) {
 func TestTheControlSocketIsFreeAfterItsEnd(t *testing.T) {
 	name, stop := serveControl(t, newFake(), nil)
 	stop()
-	control, err := ListenControl(name, newFake(), nil)
+	control, err := ListenControl(name, newFake(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,9 @@ type Options struct {
 	Version string
 	// Certificate lets the port speak TLS, too; nil leaves it at cleartext.
 	Certificate *Certificate
-	Logger      *slog.Logger
+	// Places bounds the connections; nil stands for what suits where open files are plenty.
+	Places *Places
+	Logger *slog.Logger
 }
 
 // Server serves the admin paths and gRPC's health over HTTP/1.1 and HTTP/2, in TLS and without, all on one port.
@@ -59,6 +62,7 @@ func Listen(options Options) (*Server, error) {
 	if options.Address == "" {
 		options.Address = DefaultAddress
 	}
+	places := cmp.Or(options.Places, allPlaces())
 	listener, err := net.Listen("tcp", options.Address)
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
@@ -71,7 +75,7 @@ func Listen(options Options) (*Server, error) {
 			backend: options.Backend, version: options.Version,
 			watches: make(chan struct{}, maxWatches), reports: make(chan struct{}, maxReports),
 		},
-		listener: limit(listener, maxConnections, maxHolds),
+		listener: limit(listener, places.Connections, places.Holds),
 		logger:   discardIfNil(options.Logger),
 		read:     readTimeout,
 		write:    writeTimeout,

@@ -11,13 +11,6 @@ import (
 	"time"
 )
 
-// A relayed connection costs two sockets, and a pipe of two ends for each direction: io.Copy keeps the pipe of splice(2)
-// for as long as it runs, idle or not (internal/poll/splice_linux.go).
-const filesPerRelay = 6
-
-// filesKept are for all else that lameduck has open: listeners, probes, netlink, the admin surface.
-const filesKept = 64
-
 // slots bound the connections that are served at once, by the descriptors that they may need.
 // Those beyond wait in the kernel's backlog.
 type slots struct {
@@ -26,16 +19,7 @@ type slots struct {
 	said *atomic.Bool
 }
 
-func newSlots(sys *system, log *slog.Logger) slots {
-	limit, err := sys.files()
-	if err != nil {
-		limit = 1024
-		log.Warn("the limit of open files cannot be read", "error", err, "assumed", limit)
-	}
-	n := 1
-	if limit > filesKept+filesPerRelay {
-		n = int((limit - filesKept) / filesPerRelay)
-	}
+func newSlots(n int, log *slog.Logger) slots {
 	return slots{free: make(chan struct{}, n), log: log, said: new(atomic.Bool)}
 }
 

@@ -142,6 +142,38 @@ const (
 	fewFiles  = 1024
 )
 
+func TestOpenFilesAreSharedOutWithinTheLimit(t *testing.T) {
+	for limit := uint64(1); limit < 1<<21; limit += 1 + limit/10 {
+		const kept = 300
+		s := shareOut(limit, kept)
+		if used := kept + filesKept + s.probes + s.relays*filesPerRelay; s.relays > 0 && uint64(used) > limit {
+			t.Errorf("%d of %d are used: %+v", used, limit, s)
+		}
+		if s.probes < 1 || s.relays == 0 && limit > kept+filesKept+limit/16+filesPerRelay {
+			t.Errorf("of %d: %+v", limit, s)
+		}
+	}
+}
+
+// A port that is taken without descriptors for its connections would be worse than a refusal: they would wait for ever.
+func TestNoPortIsTakenWithoutDescriptorsForItsConnections(t *testing.T) {
+	inPod(t, func(t *testing.T) {
+		serveAt(t, at(peerIP, 9090), echo)
+		w := run(t, Options{Targets: toPeer, FilesKept: 900}, func(sys *system) {
+			sys.files = func() (uint64, error) { return fewFiles, nil }
+		})
+		w.taker.Arm(appListener)
+		until(t, "the peer answers", func() bool { return w.taker.Stats().PeersAnswer == 1 })
+		w.taker.Kick()
+		if !refused(appListener.Addr) {
+			t.Error("not refused")
+		}
+		if w.log.count("no port will be taken: the limit of open files") != 1 {
+			t.Errorf("log:\n%s", w.log)
+		}
+	})
+}
+
 // C24, where the hard limit is enough: the soft one is raised to it at the start.
 func TestManyConnectionsAreRelayedUnderALowSoftLimit(t *testing.T) {
 	inPod(t, func(t *testing.T) {
@@ -149,7 +181,7 @@ func TestManyConnectionsAreRelayedUnderALowSoftLimit(t *testing.T) {
 		if err := syscall.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 			t.Fatal(err)
 		}
-		if limit.Max < manyConns*filesPerRelay+filesKept {
+		if shareOut(limit.Max, 0).relays < manyConns {
 			t.Skipf("the hard limit of open files, %d, is too low for %d relays", limit.Max, manyConns)
 		}
 		if err := syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewFiles, Max: limit.Max}); err != nil {
@@ -178,7 +210,7 @@ func TestManyConnectionsAreRelayedUnderALowSoftLimit(t *testing.T) {
 // C24, where it is not: connections beyond the limit wait in the backlog, and open ones go on.
 func TestConnectionsBeyondTheLimitWaitInTheBacklog(t *testing.T) {
 	inPod(t, func(t *testing.T) {
-		const bound = (fewFiles - filesKept) / filesPerRelay
+		bound := shareOut(fewFiles, 0).relays
 		var open, most atomic.Int64
 		serveAt(t, at(peerIP, 9090), func(c *net.TCPConn) {
 			b := make([]byte, 1)
@@ -215,7 +247,7 @@ func TestConnectionsBeyondTheLimitWaitInTheBacklog(t *testing.T) {
 		}
 		close(c.leave)
 		c.work.Wait()
-		if c.failed.Load() != 0 || most.Load() > bound {
+		if c.failed.Load() != 0 || most.Load() > int64(bound) {
 			t.Errorf("%d failed, %d at once", c.failed.Load(), most.Load())
 		}
 		if n := p.log.count("no more connections"); n != 1 {

@@ -61,7 +61,9 @@ type Options struct {
 	HealthPaths []string
 	// DialTimeout bounds one dial of one peer. 0 stands for 500 ms.
 	DialTimeout time.Duration
-	Logger      *slog.Logger
+	// FilesKept is how many open files the connections of others than the takeover may need.
+	FilesKept int
+	Logger    *slog.Logger
 	// Notify hears events, from any goroutine; it must not block.
 	Notify func(Event)
 }

@@ -3,7 +3,6 @@ package takeover
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
@@ -47,6 +46,7 @@ type peers struct {
 	changed func() // called when a peer begins or ceases to answer
 	timeout time.Duration
 	kick    chan struct{}
+	asking  chan struct{} // a place for each probe under way
 	news    chan struct{} // of one place: there is something to say
 
 	mu      sync.Mutex
@@ -57,7 +57,8 @@ type peers struct {
 func newPeers(opts Options, sys *system, log *slog.Logger, changed func()) *peers {
 	ps := &peers{
 		sys: sys, log: log, changed: changed, timeout: opts.DialTimeout,
-		kick: make(chan struct{}, 1), news: make(chan struct{}, 1), byAddr: make(map[netip.AddrPort]*peer),
+		kick: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		asking: make(chan struct{}, mostProbes), byAddr: make(map[netip.AddrPort]*peer),
 	}
 	for _, t := range opts.Targets {
 		ps.targets = append(ps.targets, newTarget(t))
@@ -164,6 +165,12 @@ func (p *peer) isOwn(own []netip.Addr) bool {
 }
 
 func (ps *peers) ask(ctx context.Context, p *peer) {
+	select {
+	case ps.asking <- struct{}{}:
+		defer func() { <-ps.asking }()
+	case <-ctx.Done():
+		return
+	}
 	dial, cancel := context.WithTimeout(ctx, ps.timeout)
 	defer cancel()
 	err := ps.sys.probe(dial, p.addr, func() { ps.first(p) })
@@ -241,41 +248,6 @@ func (ps *peers) tell(was, now health) {
 	default:
 	}
 	ps.changed()
-}
-
-// pick chooses the less busy of two random peers that answer, near ones first, and counts a connection to it; nil: none.
-func (ps *peers) pick(port uint16, tried []*peer) *peer {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	var some [32]*peer
-	usable := some[:0]
-	ps.each(port, func(p *peer) {
-		if p.health == answers && !slices.Contains(tried, p) && !slices.Contains(usable, p) {
-			usable = append(usable, p)
-		}
-	})
-	if slices.ContainsFunc(usable, func(p *peer) bool { return p.near }) {
-		usable = slices.DeleteFunc(usable, func(p *peer) bool { return !p.near })
-	}
-	if len(usable) == 0 {
-		return nil
-	}
-	i := rand.IntN(len(usable))
-	p := usable[i]
-	if len(usable) > 1 {
-		if q := usable[(i+1+rand.IntN(len(usable)-1))%len(usable)]; q.open < p.open {
-			p = q
-		}
-	}
-	p.open++
-	return p
-}
-
-// done takes back what pick counted.
-func (ps *peers) done(p *peer) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	p.open--
 }
 
 // answering counts the peers that a port could be relayed to now.

@@ -170,6 +170,42 @@ func TestManyPeersAreSaidInALineARound(t *testing.T) {
 	})
 }
 
+func TestProbesAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, all int
+		var mu sync.Mutex
+		sys := system{
+			own: func() ([]netip.Addr, error) { return nil, nil },
+			probe: func(context.Context, netip.AddrPort, func()) error {
+				mu.Lock()
+				now, all = now+1, all+1
+				most = max(most, now)
+				mu.Unlock()
+				time.Sleep(settle)
+				mu.Lock()
+				now--
+				mu.Unlock()
+				return nil
+			},
+		}
+		var opts Options
+		for i := range 100 {
+			opts.Targets = append(opts.Targets, Target{Host: at(netip.AddrFrom4([4]byte{10, 77, 0, byte(i)}), 80).String()})
+		}
+		ps := newPeers(opts, &sys, slog.New(slog.DiscardHandler), func() {})
+		ps.asking = make(chan struct{}, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		work.Go(func() { ps.run(ctx) })
+		passTime(10*settle + settle/2)
+		cancel()
+		work.Wait()
+		if most != 10 || all != 100 {
+			t.Errorf("%d probes at once, %d in all", most, all)
+		}
+	})
+}
+
 func TestFirstAnswerCountsBeforeItHasSettled(t *testing.T) {
 	withPeers(t, Options{Targets: []Target{{Host: at(peerIP, 80).String()}}}, func(t *testing.T, n *network, ps *peers, _ *lines) {
 		n.set(func(n *network) { n.up[peerIP] = true })

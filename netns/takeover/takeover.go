@@ -67,7 +67,9 @@ func (t *Takeover) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	t.slots = newSlots(&t.sys, t.log)
+	files := t.files()
+	t.slots = newSlots(files.relays, t.log)
+	t.peers.asking = make(chan struct{}, files.probes)
 	t.setRunning(true)
 	t.work.Go(func() { t.peers.run(ctx) })
 	t.loop(ctx)
@@ -214,9 +216,9 @@ func (t *Takeover) tend(ctx context.Context) (waits bool) {
 	return waits
 }
 
-// backed tells whether a peer stands behind the port.
+// backed tells whether a peer stands behind the port, and there are descriptors for a connection to it.
 func (t *Takeover) backed(p *port) bool {
-	return t.peers.answering(p.listener.Addr.Port()) > 0
+	return cap(t.slots.free) > 0 && t.peers.answering(p.listener.Addr.Port()) > 0
 }
 
 // serve begins to accept the connections of a port that has just become ours.
