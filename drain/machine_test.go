@@ -60,7 +60,7 @@ func TestListedEnvoyNeverSeenHoldsForMinAndSaysSo(t *testing.T) {
 	w.run(9900 * time.Millisecond)
 	w.wantHeld()
 	w.run(10 * time.Second)
-	if !slices.ContainsFunc(w.notes, func(n string) bool { return strings.Contains(n, "no address of --envoy or --envoy-slices was seen") }) {
+	if !slices.ContainsFunc(w.notes, func(n string) bool { return strings.Contains(n, "no address of --envoy was seen") }) {
 		t.Errorf("no note says that --envoy was never seen: %q", w.notes)
 	}
 }

@@ -55,7 +55,11 @@ func (m *Machine) release(now time.Time, reason string) {
 	m.note(slog.LevelInfo, "hold released", slog.String("phase", string(m.phase)), slog.String("reason", reason),
 		slog.Duration("elapsed", now.Sub(m.start)), slog.Int("connections", m.leftOpen), slog.Int("owed", m.leftOwed))
 	if !m.ledger.envoySeen && (len(m.config.Envoy) > 0 || m.ledger.envoys != nil) && m.ever {
-		m.degrade("no address of --envoy or --envoy-slices was seen: if Envoy comes through NAT, name the address it has here")
+		of := "--envoy"
+		if m.config.EnvoySlices {
+			of += " and --envoy-slices"
+		}
+		m.degrade("no address of %s was seen: if Envoy comes through NAT, name the address it has here", of)
 	}
 }
 

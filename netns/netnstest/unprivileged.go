@@ -42,7 +42,7 @@ func RunUnprivileged(t *testing.T, prepare func(*Namespace), body func(t *testin
 		cmd.Args = append(cmd.Args, "-test.timeout="+(time.Until(end)*9/10).String())
 	}
 	cmd.WaitDelay = 5 * time.Second // a process that body leaves behind holds the output open: an error, not a hang
-	cmd.Env = append(os.Environ(), marker+"=1", "TMPDIR="+temp)
+	cmd.Env = append(os.Environ(), marker+"=1", "TMPDIR="+temp, "GOTMPDIR="+temp)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := n.run(cmd)
