@@ -10,7 +10,7 @@ const filesPerRelay = 6
 const filesKept = 64
 
 // mostProbes bounds the probes at once, where the limit of open files leaves so many.
-const mostProbes = 512
+const mostProbes = 128
 
 // share is what the connections of a takeover may have of the open files.
 type share struct {

@@ -11,11 +11,11 @@ func (ps *peers) pick(port uint16, tried []*peer) *peer {
 	defer ps.mu.Unlock()
 	var some [32]*peer
 	usable := some[:0]
-	ps.each(port, func(p *peer) {
+	for p := range ps.of(port) {
 		if p.health == answers && !slices.Contains(tried, p) && !slices.Contains(usable, p) {
 			usable = append(usable, p)
 		}
-	})
+	}
 	if slices.ContainsFunc(usable, func(p *peer) bool { return p.near }) {
 		usable = slices.DeleteFunc(usable, func(p *peer) bool { return !p.near })
 	}

@@ -218,7 +218,7 @@ func (t *Takeover) tend(ctx context.Context) (waits bool) {
 
 // backed tells whether a peer stands behind the port, and there are descriptors for a connection to it.
 func (t *Takeover) backed(p *port) bool {
-	return cap(t.slots.free) > 0 && t.peers.answering(p.listener.Addr.Port()) > 0
+	return cap(t.slots.free) > 0 && t.peers.backs(p.listener.Addr.Port())
 }
 
 // serve begins to accept the connections of a port that has just become ours.

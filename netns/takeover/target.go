@@ -3,6 +3,7 @@ package takeover
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net"
 	"net/netip"
 	"slices"
@@ -22,6 +23,8 @@ type target struct {
 	err  error // Host cannot be used
 
 	peers     []member
+	former    []member  // those that it meant before and that answer, while none of peers does
+	until     time.Time // former ends
 	resolving bool
 	failing   bool
 }
@@ -61,15 +64,20 @@ func (ps *peers) targeted(port uint16) bool {
 	return slices.ContainsFunc(ps.targets, func(t *target) bool { return t.err == nil && (t.Port == port || t.Port == 0) })
 }
 
-// each calls f for every peer of the port: those of the targets that name it, or else those of the targets for every port.
-// ps.mu is held.
-func (ps *peers) each(port uint16, f func(*peer)) {
+// of are the peers of the port: those of the targets that name it, or else those of the targets for every port. One can
+// come twice. ps.mu is held.
+func (ps *peers) of(port uint16) iter.Seq[*peer] {
 	named := slices.ContainsFunc(ps.targets, func(t *target) bool { return t.Port == port })
-	for _, t := range ps.targets {
-		if named && t.Port == port || !named && t.Port == 0 {
-			for _, m := range t.peers {
-				if m.port == 0 || m.port == port {
-					f(m.peer)
+	return func(yield func(*peer) bool) {
+		for _, t := range ps.targets {
+			if named && t.Port != port || !named && t.Port != 0 {
+				continue
+			}
+			for _, members := range [...][]member{t.peers, t.former} {
+				for _, m := range members {
+					if (m.port == 0 || m.port == port) && !yield(m.peer) {
+						return
+					}
 				}
 			}
 		}
@@ -81,6 +89,10 @@ func (ps *peers) resolve(ctx context.Context, work *sync.WaitGroup) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for _, t := range ps.targets {
+		if len(t.former) > 0 && time.Now().After(t.until) {
+			ps.dismiss(t)
+			ps.changed()
+		}
 		if t.err != nil || t.resolving || t.Given {
 			continue
 		}
@@ -149,7 +161,8 @@ func (ps *peers) set(index int, now []Peer) {
 
 // replace gives the target its peers, due for a probe where they are new, and forgets those of no target; ps.mu is held.
 func (ps *peers) replace(t *target, all []Peer) (changed bool) {
-	var now []member
+	fresh := make(map[member]bool, len(all))
+	now := make([]member, 0, len(all))
 	for _, one := range all {
 		addr := netip.AddrPortFrom(one.Addr.Addr().Unmap(), one.Addr.Port())
 		p := ps.byAddr[addr]
@@ -159,21 +172,16 @@ func (ps *peers) replace(t *target, all []Peer) (changed bool) {
 		}
 		p.near = one.Near
 		m := member{p, one.Port}
-		if !slices.Contains(now, m) {
+		if !fresh[m] {
+			fresh[m] = true
 			now = append(now, m)
 		}
-		changed = changed || !slices.Contains(t.peers, m)
 	}
-	changed = changed || len(now) != len(t.peers)
+	before := len(t.peers)
+	gone := slices.DeleteFunc(t.peers, func(m member) bool { return fresh[m] })
+	changed = len(gone) > 0 || len(now) != before
 	t.peers = now
-	for addr, p := range ps.byAddr {
-		if !slices.ContainsFunc(ps.targets, func(t *target) bool { return t.has(p) }) {
-			delete(ps.byAddr, addr)
-		}
-	}
+	ps.keep(t, gone)
+	ps.forget(gone)
 	return changed
-}
-
-func (t *target) has(p *peer) bool {
-	return slices.ContainsFunc(t.peers, func(m member) bool { return m.peer == p })
 }
