@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -48,11 +50,67 @@ func TestBodiesOverHTTP2AreBounded(t *testing.T) {
 			if n, ok := f.Value(http2.SettingInitialWindowSize); !ok || n > maxStreamBody {
 				t.Errorf("%d bytes of a stream are taken (%v)", n, ok)
 			}
+			if n, ok := f.Value(http2.SettingMaxFrameSize); ok && n > maxFrame { // 16 KiB where nothing is said
+				t.Errorf("frames of %d bytes are taken", n)
+			}
 			if n, ok := f.Value(http2.SettingMaxConcurrentStreams); !ok || n > maxStreams {
 				t.Errorf("%d streams are taken (%v)", n, ok)
 			}
 		}
 	}
+}
+
+// A frame is read as a whole before it is judged, and one of an unknown type has no window: a bigger one ends the connection
+// at its head.
+func TestFramesAreBounded(t *testing.T) {
+	base, _ := serve(t, newFake(), nil)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(watchdog))
+	framer := http2.NewFramer(conn, conn)
+	_, _ = conn.Write([]byte(http2.ClientPreface))
+	_ = framer.WriteSettings()
+	_, _ = conn.Write([]byte{0, maxFrame >> 8, 1, 0xee, 0, 0, 0, 0, 0}) // a byte too much; nothing of it follows
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if away, ok := frame.(*http2.GoAwayFrame); ok {
+			if away.ErrCode != http2.ErrCodeFrameSize {
+				t.Errorf("ended by %v", away.ErrCode)
+			}
+			return
+		}
+	}
+}
+
+// closing is a body that tells of its end.
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+// What comes of an HTTP/2 body after it is closed is dropped, not kept, however long its request waits.
+func TestBodyOfAHoldIsDropped(t *testing.T) {
+	backend := newFake()
+	body := &closing{Reader: strings.NewReader("drain")}
+	request := httptest.NewRequest(http.MethodGet, "/hold", body)
+	request.ProtoMajor = 2
+	h := &handler{backend: backend}
+	done := make(chan struct{})
+	go func() { defer close(done); h.ServeHTTP(httptest.NewRecorder(), request) }()
+	backend.awaitHolds(t, 1)
+	if !body.closed {
+		t.Error("the body is kept while the hold waits")
+	}
+	close(backend.released)
+	<-done
 }
 
 // Answers that nobody reads fill no memory either, and keep no health check and no hold from its answer.

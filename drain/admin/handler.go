@@ -30,6 +30,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.call(w, r)
 		return
 	}
+	if r.ProtoMajor == 2 {
+		_ = r.Body.Close() // what comes of it is dropped from here on; HTTP/1 would read it first
+	}
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
 		answer(w, http.StatusMethodNotAllowed, "only GET: nothing here can be changed over HTTP")

@@ -7,10 +7,11 @@ import (
 
 const (
 	// maxConnections bounds the connections that are served at once. Every Envoy keeps one open for each of its
-	// clusters that checks this pod, so it is far above what probes need.
-	maxConnections = 1024
-	// maxHolds bounds the holds that are not counted as connections.
-	maxHolds = 512
+	// clusters that checks this pod, so it is far above what probes need. One can cost 100 kB (HTTP/2, and a request on each
+	// of its streams), and all must fit into a sidecar's memory.
+	maxConnections = 512
+	// maxHolds bounds the holds that are not counted as connections: a pod has one for each of its containers.
+	maxHolds = 128
 )
 
 // limiter bounds the connections of a listener. A connection above the bound waits unread, those behind it

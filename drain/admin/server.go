@@ -30,6 +30,8 @@ const (
 	// maxBody bounds what is kept of the bodies on one HTTP/2 connection, which nobody reads but gRPC's calls;
 	// net/http allows no less.
 	maxBody, maxStreamBody = 64 << 10, 16 << 10
+	// maxFrame bounds a frame, which is read as a whole whatever it is; HTTP/2 allows no less.
+	maxFrame = 16 << 10
 	// maxReports bounds the answers with a body of some size that are on their way at once.
 	maxReports = 16
 )
@@ -116,6 +118,7 @@ func (s *Server) httpServer(ctx context.Context) *http.Server {
 		Protocols: protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: maxBody, MaxReceiveBufferPerStream: maxStreamBody,
+			MaxReadFrameSize: maxFrame,
 		},
 		DisableGeneralOptionsHandler: true, // OPTIONS * is refused like all the rest
 		ReadTimeout:                  s.read,
