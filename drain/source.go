@@ -50,10 +50,10 @@ func (r *classRow) inTrain(since time.Duration) bool {
 // stray is the last message in a row of trains that belongs to none.
 func (r *classRow) stray() time.Time {
 	switch {
-	case r.braid.on:
-		return time.Time{}
-	case r.period > 0:
+	case r.period > 0 && (!r.braid.on || r.apart.Before(r.braid.apart)):
 		return r.apart
+	case r.braid.on:
+		return r.braid.apart
 	}
 	return r.slack.apart
 }

@@ -50,7 +50,7 @@ type Port struct {
 // Source is a line of the ledger.
 type Source struct {
 	Address netip.Addr `json:"address"`
-	// LastActivitySeconds is how long ago its last activity was.
+	// LastActivitySeconds is how long ago its last activity was; 0 if there was none that counts.
 	LastActivitySeconds float64 `json:"last_activity_seconds"`
 	Connections         uint64  `json:"connections"` // new ones since the trigger
 	Messages            uint64  `json:"messages"`    // rows of data seen since the trigger

@@ -108,14 +108,18 @@ type braid struct {
 	recent [8]time.Time // the last messages, latest first
 	steps  int          // messages in a row that had two predecessors at one spacing
 	on     bool
+	apart  time.Time // the last message that had not
 }
+
+// braidLeeway is by how much a message may miss its place. Of messages close together many spacings can be made.
+const braidLeeway = 20 * time.Millisecond
 
 // add takes the next message and tells whether the row is a braid now.
 func (b *braid) add(at time.Time) bool {
 	if b.inStep(at) {
 		b.steps++
 	} else {
-		b.steps = 0
+		b.steps, b.apart = 0, at
 	}
 	b.on = b.steps >= 4 || b.on && b.steps > 0
 	copy(b.recent[1:], b.recent[:])
@@ -126,7 +130,7 @@ func (b *braid) add(at time.Time) bool {
 func (b *braid) inStep(at time.Time) bool {
 	for i, one := range b.recent {
 		for _, two := range b.recent[i+1:] {
-			if !two.IsZero() && strict.near(at.Sub(one), one.Sub(two), at.Sub(one)) {
+			if period := one.Sub(two); !two.IsZero() && period >= minSpacing && (at.Sub(one)-period).Abs() <= braidLeeway {
 				return true
 			}
 		}

@@ -155,6 +155,28 @@ func TestChecksOnNewHTTP2ConnectionsAreAlike(t *testing.T) {
 	}
 }
 
+// Short requests close together and at random are no braid: among many spacings some are alike by chance. (At a slow pace
+// three short messages in step are taken for checks, as Envoy forwards none so short.)
+func TestShortRequestsAtRandomMomentsAreNoBraid(t *testing.T) {
+	early := 0
+	const runs = 100
+	for seed := range uint64(runs) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+		w.trigger()
+		for w.since() < 12*time.Second {
+			w.once(envoy, 80)
+			w.run(time.Duration(50+r.IntN(450)) * time.Millisecond)
+		}
+		if !w.releasedAt.IsZero() && w.releasedAt.Sub(epoch) < 12*time.Second {
+			early++
+		}
+	}
+	if early > runs/50 {
+		t.Errorf("released among requests in %d of %d runs", early, runs)
+	}
+}
+
 // C26, where a poll is short without being a check: in two segments, and over HTTP/2.
 func TestShortPollsAreNotTakenForChecks(t *testing.T) {
 	for name, poll := range map[string][]int{"head and body apart": {100, 30}, "HTTP/2": {46}} {

@@ -68,7 +68,7 @@ func sampleStatus() drain.Status {
 				LastCheckSeconds: 0.4, LastAnswer: drain.AnswerFailed, Told: true, ToldSeconds: 7.31},
 			{Address: netip.MustParseAddr("10.0.0.8"), LastActivitySeconds: 0.1, Connections: 1, Messages: 3,
 				LastCheckSeconds: 0.9, LastAnswer: drain.AnswerWell, Untold: 2},
-			{Address: netip.MustParseAddr("10.0.0.1"), LastActivitySeconds: 0.5, Connections: 8, Messages: 8, Ignored: "looks like the kubelet"},
+			{Address: netip.MustParseAddr("10.0.0.1"), Connections: 8, Messages: 8, Ignored: "looks like the kubelet"},
 		},
 		Relay:    drain.Relay{Relayed: 7, Open: 1, PeersKnown: 2, PeersAnswer: 1},
 		Degraded: []string{"the control socket is taken"},
@@ -96,7 +96,7 @@ PORT          STATE
 SOURCE    LAST ACTIVITY  NEW CONNECTIONS  MESSAGES  OWED  LAST CHECK        TOLD        REMARK
 10.0.0.7  2.1s ago       4                44        1     0.4s ago: failed  7.3s ago    –
 10.0.0.8  0.1s ago       1                3         0     0.9s ago: well    no: 2 left  –
-10.0.0.1  0.5s ago       8                8         0     –                 no          looks like the kubelet
+10.0.0.1  –              8                8         0     –                 no          looks like the kubelet
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)

@@ -107,7 +107,7 @@ func writeLedger(w io.Writer, sources []drain.Source) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\nSOURCE\tLAST ACTIVITY\tNEW CONNECTIONS\tMESSAGES\tOWED\tLAST CHECK\tTOLD\tREMARK")
 	for _, s := range sources {
-		fmt.Fprintf(t, "%s\t%s ago\t%d\t%d\t%d\t%s\t%s\t%s\n", s.Address, seconds(s.LastActivitySeconds), s.Connections,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", s.Address, activity(s), s.Connections,
 			s.Messages, s.Owed, lastCheck(s), told(s), dash(cmp.Or(s.Ignored, s.Remark)))
 	}
 	return t.Flush()
@@ -134,3 +134,11 @@ func told(s drain.Source) string {
 func seconds(s float64) string { return fmt.Sprintf("%.1fs", s) }
 
 func dash(s string) string { return cmp.Or(s, "–") }
+
+// activity says when a source's last activity was; of one that does not count there is none.
+func activity(s drain.Source) string {
+	if s.LastActivitySeconds == 0 {
+		return "–"
+	}
+	return seconds(s.LastActivitySeconds) + " ago"
+}
