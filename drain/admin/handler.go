@@ -16,6 +16,7 @@ type handler struct {
 	checks  atomic.Uint64 // health checks answered
 	failed  atomic.Uint64 // those of them that failed
 	news    news
+	health  question
 	watches chan struct{} // a place for each call of Watch
 	reports chan struct{} // and for each status or metrics
 }

@@ -35,7 +35,7 @@ func (h *handler) unwell(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, appHealthTimeout)
 	defer cancel()
-	return h.backend.AppHealth(ctx)
+	return h.health.ask(ctx, h.backend.AppHealth)
 }
 
 // failAtOnce has Envoy fail the host on this answer, without counting to its threshold (health_check filter).
