@@ -78,14 +78,14 @@ func TestSilentClientsHoldNobodyUp(t *testing.T) {
 			_, _ = io.WriteString(conn, bytes)
 			silent = append(silent, conn)
 		}
-		if r := get(t, client(t, false), base+"/healthz"); r.code != 200 {
-			t.Errorf("got %+v", r)
-		}
-		if r := get(t, tlsClient(t, false), strings.Replace(base, "http", "https", 1)+"/healthz"); r.code != 200 {
-			t.Errorf("got %+v", r)
-		}
-		if timeout == readTimeout {
-			continue // a request got through while they were silent
+		if timeout == readTimeout { // a request gets through while they are silent; the short one may send it away, too
+			if r := get(t, client(t, false), base+"/healthz"); r.code != 200 {
+				t.Errorf("got %+v", r)
+			}
+			if r := get(t, tlsClient(t, false), strings.Replace(base, "http", "https", 1)+"/healthz"); r.code != 200 {
+				t.Errorf("got %+v", r)
+			}
+			continue
 		}
 		for i, conn := range silent {
 			_ = conn.SetDeadline(time.Now().Add(watchdog))
