@@ -27,7 +27,7 @@ import (
 // runSidecar runs the drain until its end and returns the exit status.
 func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.Signal, stdout, stderr io.Writer) int {
 	said, spoken := newOutlet(stderr), newOutlet(stdout)
-	stdout, stderr = spoken, said
+	stderr = said
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	left := newOutlet(&message{path: terminationLog, logger: logger})
 	defer closeOutlets(left, spoken, said)

@@ -25,5 +25,9 @@
 // of the pod reach it, while other pods and HTTP requests cannot. Pods in the node's network (hostNetwork) share the name,
 // so a sidecar also serves one that only its own container knows (OwnName), and in such a pod that one alone. Both take one
 // line, "drain", "hold" or "status", and answer with one: "ok", "ok " and JSON, or "error " and the reason. A client keeps
-// its writing side open while it waits.
+// its writing side open while it waits. Who sends no line goes when others come, so a drain always gets through; a hold or a
+// status beyond the bounds is told so.
+//
+// What others may send is bounded in connections (Places, a share of the open files), requests on each, and bytes: together it
+// fits into a sidecar's memory.
 package admin

@@ -23,7 +23,7 @@ func TestChecksThatComeAtOnceShareAnAnswer(t *testing.T) {
 					time.Sleep(time.Second)
 					return unwell
 				})
-				if err != unwell {
+				if !errors.Is(err, unwell) {
 					t.Errorf("heard %v", err)
 				}
 			})
@@ -56,7 +56,7 @@ func TestCheckThatLeavesSpoilsNoOther(t *testing.T) {
 		work.Go(func() { _ = q.ask(leaves, slow) })
 		synctest.Wait()
 		work.Go(func() {
-			if err := q.ask(t.Context(), slow); err != unwell {
+			if err := q.ask(t.Context(), slow); !errors.Is(err, unwell) {
 				t.Errorf("the other heard %v", err)
 			}
 		})
@@ -69,10 +69,10 @@ func TestCheckThatLeavesSpoilsNoOther(t *testing.T) {
 			_ = q.ask(t.Context(), func(context.Context) error { time.Sleep(time.Second); panic("fault") })
 		})
 		synctest.Wait()
-		if err := q.ask(t.Context(), slow); err != errNoAnswer {
+		if err := q.ask(t.Context(), slow); !errors.Is(err, errNoAnswer) {
 			t.Errorf("beside a fault: %v", err)
 		}
-		if err := q.ask(t.Context(), slow); err != unwell {
+		if err := q.ask(t.Context(), slow); !errors.Is(err, unwell) {
 			t.Errorf("after it: %v", err)
 		}
 		work.Wait()

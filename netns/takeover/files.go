@@ -34,7 +34,7 @@ func (t *Takeover) files() share {
 		t.log.Warn("the limit of open files cannot be read", "error", err, "assumed", limit)
 	}
 	s := shareOut(limit, t.opts.FilesKept)
-	if s.relays == 0 {
+	if s.relays == 0 && len(t.opts.Targets) > 0 {
 		t.log.Error("no port will be taken: the limit of open files (ulimit -n) leaves none for relayed connections; raise it",
 			slog.Uint64("limit", limit))
 	}

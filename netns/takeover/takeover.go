@@ -62,12 +62,12 @@ func build(opts Options, sys system) *Takeover {
 
 // Run holds ports, and relays, until ctx is done; then it closes everything that it opened. Cancellation returns nil.
 func (t *Takeover) Run(ctx context.Context) error {
+	files := t.files()
 	select {
 	case <-t.armed:
 	case <-ctx.Done():
 		return nil
 	}
-	files := t.files()
 	t.slots = newSlots(files.relays, t.log)
 	t.peers.asking = make(chan struct{}, files.probes)
 	t.setRunning(true)
