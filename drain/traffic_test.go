@@ -99,6 +99,20 @@ func TestChecksFailedOnATakenPortDoNotHoldDrain(t *testing.T) {
 	}
 }
 
+// Nor does it while its connection lingers.
+func TestOpenConnectionOfAFailedCheckDoesNotHoldDrain(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.trigger()
+	w.appExits()
+	w.next(Took{takeover.Listener{Addr: appAddr}})
+	w.run(4500 * time.Millisecond)
+	c := w.open(envoy)
+	w.failed[c] = true
+	w.request(c, 900)
+	w.run(2 * time.Second)
+	w.wantReleased(5*time.Second, half)
+}
+
 // C3: when the application exits, a dump may show its connections gone before their events have been told.
 func TestEndToldAfterASampleIsNoNewConnection(t *testing.T) {
 	w := newWorld(t, Config{})

@@ -45,9 +45,16 @@ func TestWhatEnvoySendsIsJudgedRightFromAnyPieces(t *testing.T) {
 	}
 }
 
-// settles checks that the verdict does not change as bytes are added, whatever the pieces they come in.
+// settles checks that the verdict does not change as bytes are added, whatever the pieces they come in, and the bytes
+// stay as they are: they may be relayed yet.
 func settles(t *testing.T, b []byte, healthPaths []string) {
 	t.Helper()
+	before := string(b)
+	defer func() {
+		if string(b) != before {
+			t.Errorf("%q has become %q", before, b)
+		}
+	}()
 	var last verdict
 	for i := range len(b) + 1 {
 		v := classify(b[:i], healthPaths)

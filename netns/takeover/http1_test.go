@@ -46,6 +46,8 @@ func TestOnlyHealthChecksAreFailed(t *testing.T) {
 		"a target with a control byte":       {"GET /\x01 HTTP/1.1\r\n", pass},
 		"a folded header":                    {"GET /ready HTTP/1.1\r\na: b\r\n c\r\n\r\n", pass},
 		"no colon":                           {"GET /ready HTTP/1.1\r\nabc\r\n\r\n", pass},
+		"a PROXY header, begun":              {"PROXY TCP4 1.2.3.4", undecided},
+		"a PROXY header without an end":      {"PROXY TCP4 " + strings.Repeat("1", maxProxyV1) + " x", pass},
 		"an empty line first":                {"\r\nGET /ready HTTP/1.1\r\n\r\n", pass},
 		"HTTP/1.10":                          {"GET /ready HTTP/1.10\r\n\r\n", pass},
 		"a line that ends in CR so far":      {"GET /ready HTTP/1.1\r", undecided},

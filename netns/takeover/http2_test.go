@@ -110,8 +110,12 @@ func TestOnlyHealthChecksByHTTP2AreFailed(t *testing.T) {
 		"no SETTINGS":                         {[]byte(preface + string(envoyCheck2()[len(preface)+15:])), relay},
 		"SETTINGS, and the request's reset":   {speak(func(f *http2.Framer) { _ = f.WriteRSTStream(1, http2.ErrCodeCancel) }), relay},
 		"SETTINGS, and the end":               {speak(func(f *http2.Framer) { _ = f.WriteGoAway(0, http2.ErrCodeNo, nil) }), relay},
-		"SETTINGS, and data":                  {speak(func(f *http2.Framer) { _ = f.WriteData(1, true, nil) }), relay},
-		"SETTINGS, and a continuation":        {speak(func(f *http2.Framer) { _ = f.WriteContinuation(1, true, asks("/ready")) }), relay},
+		"SETTINGS, and a promise": {speak(func(f *http2.Framer) {
+			_ = f.WriteRawFrame(http2.FramePushPromise, flagEndHeaders, 1, []byte{0, 0, 0, 3})
+		}), relay},
+		"the reserved bit of the stream": {speak(func(f *http2.Framer) { _ = f.WriteHeaders(headers(1<<31|1, asks("/ready"))) }), fail},
+		"SETTINGS, and data":             {speak(func(f *http2.Framer) { _ = f.WriteData(1, true, nil) }), relay},
+		"SETTINGS, and a continuation":   {speak(func(f *http2.Framer) { _ = f.WriteContinuation(1, true, asks("/ready")) }), relay},
 		"padding longer than its frame": {speak(func(f *http2.Framer) {
 			_ = f.WriteRawFrame(http2.FrameHeaders, flagPadded|flagEndHeaders, 1, []byte{9, 0x82})
 		}), relay},
