@@ -8,7 +8,7 @@ import (
 )
 
 // How long a connection that has not told what it is waits for its relay: never less than the constants say, and where
-// the machine has time for it, hardly more. The quickest of a row shows that.
+// the machine has time for it, hardly more. A try on a busy machine shows nothing, so there may be many.
 func TestUndecidedConnectionsAreRelayedAfterTheirTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		sent string
@@ -32,12 +32,18 @@ func TestUndecidedConnectionsAreRelayedAfterTheirTime(t *testing.T) {
 				})
 				w := run(t, Options{Targets: toPeer}, nil)
 				w.take(appListener)
-				quickest := time.Hour
-				for range 10 {
-					quickest = min(quickest, greeted(t, c.sent, c.drip))
+				least := c.want
+				if c.drip != "" {
+					least = firstByte // where the next drop was late
 				}
-				if quickest < c.want || quickest > c.want+firstByte {
-					t.Errorf("greeted after %v at the soonest, not %v", quickest, c.want)
+				took := time.Duration(-1)
+				for end := time.Now().Add(watchdog); took < c.want || took > c.want+firstByte; {
+					if took = greeted(t, c.sent, c.drip); took < least {
+						t.Fatalf("greeted after %v, earlier than %v", took, least)
+					}
+					if time.Now().After(end) {
+						t.Fatalf("greeted after %v, never as soon as after %v", took, c.want)
+					}
 				}
 			})
 		})
