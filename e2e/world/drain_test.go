@@ -120,7 +120,8 @@ func TestWithoutTheHoldHookRelayLosesOnlyWhatNobodyCouldSave(t *testing.T) {
 					t.Errorf("lost without need: %+v", f)
 				}
 			}
-			if counted := lastWords(t, r.Pods[0]).Refused; refused > counted {
+			// One may have been refused before the news of the listener's death was read: the count begins there.
+			if counted := lastWords(t, r.Pods[0]).Refused; refused > counted+1 {
 				t.Errorf("the client saw %d refused, lameduck %d", refused, counted)
 			}
 			// A closing keep-alive connection can always cross with a request: one is the protocol's doing.
