@@ -69,7 +69,7 @@ func (t *Takeover) accept(ctx context.Context, ln *net.TCPListener, l Listener, 
 			return
 		}
 		if pause == firstPause {
-			t.log.Warn("a connection on a taken port cannot be accepted yet", "address", l.Addr, "error", err)
+			t.log.Warn("a connection on a taken port cannot be accepted yet", "address", l.Addr, "error", root(err))
 		}
 		select {
 		case <-time.After(pause):

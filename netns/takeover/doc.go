@@ -6,7 +6,8 @@
 //	   Taken  ▼  │  Released: no peer answers; the kernel refuses (a RST at the SYN, which clients retry safely)
 //	        taken: each connection is looked at, then relayed, or answered if it is a health check
 //
-// Nothing happens before the first Arm: no dial, no timer, no socket. Nothing here needs a privilege.
+// Nothing happens before the first Arm: no dial, no timer, no socket; a few descriptors are held, though, and from Arm on
+// a socket for each port, so that their want keeps no port from being taken. Nothing here needs a privilege.
 //
 // # Health checks
 //

@@ -84,7 +84,8 @@ func withPeers(t *testing.T, opts Options, body func(*testing.T, *network, *peer
 		log := &lines{changed: make(chan struct{}, 1)}
 		sys := system{
 			probe: made.probe, lookup: made.lookup,
-			own: func() ([]netip.Addr, error) { return []netip.Addr{podIP}, nil },
+			spare: new(spare),
+			own:   func() ([]netip.Addr, error) { return []netip.Addr{podIP}, nil },
 		}
 		opts.DialTimeout = 500 * time.Millisecond
 		ps := newPeers(opts, &sys, slog.New(slog.NewTextHandler(log, nil)), func() {})
@@ -198,7 +199,8 @@ func TestProbesAtOnceAreBounded(t *testing.T) {
 		var now, most, all int
 		var mu sync.Mutex
 		sys := system{
-			own: func() ([]netip.Addr, error) { return nil, nil },
+			spare: new(spare),
+			own:   func() ([]netip.Addr, error) { return nil, nil },
 			probe: func(context.Context, netip.AddrPort, func()) error {
 				mu.Lock()
 				now, all = now+1, all+1
@@ -334,7 +336,8 @@ func TestDialThatFailsForOurOwnWantSaysNothingOfThePeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		sys := system{
-			own: func() ([]netip.Addr, error) { return nil, nil },
+			spare: new(spare),
+			own:   func() ([]netip.Addr, error) { return nil, nil },
 			probe: func(context.Context, netip.AddrPort, func()) error {
 				if full.Load() {
 					return &net.OpError{Op: "dial", Err: unix.EMFILE}

@@ -23,17 +23,41 @@ type port struct {
 	listener Listener
 	address  unix.Sockaddr
 	state    state
-	fd       int // while free or listening: the socket; -1: none
+	ln       *net.TCPListener // nil: none could be made yet. While free it is bound to nothing
+	fd       int              // ln's
 	since    time.Time
-	ln       *net.TCPListener
-	done     chan struct{} // closed with ln
+	done     chan struct{} // while taken; closed with ln
 
 	explained int64 // the kick after which it was looked at why the port is still in use
 	problem   error // what was said last
 }
 
 func newPort(l Listener) *port {
-	return &port{listener: l, address: sockaddr(l.Addr), fd: -1}
+	return &port{listener: l, address: sockaddr(l.Addr)}
+}
+
+// prepare makes a listener of a socket that does not listen yet. It has then all that a takeover needs of what can be
+// wanting: net.FileListener copies the descriptor, and looks at neither the socket's state nor, beyond its kind, its address.
+func (p *port) prepare(sys *system) error {
+	if p.ln != nil {
+		return nil
+	}
+	return sys.spare.lend(func() error {
+		fd, err := sys.socket(p.listener)
+		if err != nil {
+			return err
+		}
+		ln, err := sys.adopt(fd)
+		if err != nil {
+			return err
+		}
+		if err := control(ln, func(fd int) error { p.fd = fd; return nil }); err != nil {
+			ln.Close()
+			return err
+		}
+		p.ln = ln
+		return nil
+	})
 }
 
 // try binds and listens. What is done here lies between the port's becoming free and the first SYN that is not refused:
@@ -42,12 +66,8 @@ func (p *port) try(sys *system) error {
 	if p.state != free {
 		return nil
 	}
-	if p.fd < 0 {
-		fd, err := sys.socket(p.listener)
-		if err != nil {
-			return err
-		}
-		p.fd = fd
+	if err := p.prepare(sys); err != nil {
+		return err
 	}
 	if err := sys.bind(p.fd, p.address); err != nil {
 		return err // the socket is as before: bound to nothing
@@ -60,27 +80,19 @@ func (p *port) try(sys *system) error {
 	return nil
 }
 
-// adopt makes a listener of the socket.
-func (p *port) adopt(sys *system) (*net.TCPListener, error) {
-	fd := p.fd
-	p.fd = -1
-	ln, err := sys.adopt(fd)
-	if err != nil {
-		p.state = free
-		return nil, err
-	}
-	p.state, p.ln, p.done = taken, ln, make(chan struct{})
-	p.problem = nil
-	return ln, nil
+// take makes a port that listens one that is taken.
+func (p *port) take() {
+	p.state, p.done, p.problem = taken, make(chan struct{}), nil
 }
 
-// drop closes what the port holds; it reports whether the port was taken.
+// drop ceases to listen; it reports whether the port was taken.
 func (p *port) drop() bool {
 	was := p.state
-	if p.ln != nil {
+	switch was {
+	case free:
+		return false
+	case taken:
 		close(p.done)
-		p.ln.Close()
-		p.ln = nil
 	}
 	p.discard()
 	p.state = free
@@ -88,9 +100,9 @@ func (p *port) drop() bool {
 }
 
 func (p *port) discard() {
-	if p.fd >= 0 {
-		unix.Close(p.fd)
-		p.fd = -1
+	if p.ln != nil {
+		p.ln.Close()
+		p.ln = nil
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Service can have a thousand endpoints, and a probe costs some 100 µs of a core here, and as much there.
@@ -30,6 +32,7 @@ func (ps *peers) run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
+			ps.sys.spare.fill()
 			own = ps.own(own)
 			ps.resolve(ctx, &work)
 			ps.round()
@@ -160,7 +163,11 @@ func (ps *peers) ask(ctx context.Context, p *peer) {
 	}
 	dial, cancel := context.WithTimeout(ctx, ps.timeout)
 	defer cancel()
-	err := ps.sys.probe(dial, p.addr, func() { ps.first(p) })
+	ask := func() error { return ps.sys.probe(dial, p.addr, func() { ps.first(p) }) }
+	err := ask()
+	if isAny(err, unix.EMFILE, unix.ENFILE) && ps.needsOne() {
+		err = ps.sys.spare.lend(ask)
+	}
 	ps.mu.Lock()
 	p.probing = false
 	again := p.due
@@ -171,6 +178,13 @@ func (ps *peers) ask(ctx context.Context, p *peer) {
 	if ctx.Err() == nil && (err == nil || !ours(err)) {
 		ps.learn(p, err)
 	}
+}
+
+// needsOne tells whether no peer answers.
+func (ps *peers) needsOne() bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return !ps.anyAnswers()
 }
 
 // first lets a peer of which nothing is known count as soon as it has accepted: the port may be free already.

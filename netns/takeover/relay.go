@@ -67,16 +67,17 @@ func (t *Takeover) dialPeer(ctx context.Context, port uint16) (*net.TCPConn, *pe
 	return nil, nil, errNoPeer
 }
 
-// breath is the pause before a dial that failed for want of descriptors or memory is tried again.
-const breath = 10 * time.Millisecond
+// A dial that failed for want of descriptors or memory is tried again, each breath for as long as a client may wait.
+const (
+	breath   = 10 * time.Millisecond
+	wantTime = 10 * time.Second
+)
 
 // dialOne dials a peer in its time. What is wanting here comes back: pipes of ended relays are closed with the garbage.
 func (t *Takeover) dialOne(ctx context.Context, p *peer) (*net.TCPConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
-	defer cancel()
-	for {
-		c, err := t.sys.dial(ctx, p.addr)
-		if err == nil || !isAny(err, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM) {
+	for start := time.Now(); ; {
+		c, err := t.dialOnce(ctx, p)
+		if err == nil || !isAny(err, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM) || time.Since(start) > wantTime {
 			return c, err
 		}
 		select {
@@ -85,6 +86,12 @@ func (t *Takeover) dialOne(ctx context.Context, p *peer) (*net.TCPConn, error) {
 			return nil, err
 		}
 	}
+}
+
+func (t *Takeover) dialOnce(ctx context.Context, p *peer) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
+	defer cancel()
+	return t.sys.dial(ctx, p.addr)
 }
 
 // ours tells whether a dial failed for want of something here: that says nothing about the peer.

@@ -39,6 +39,8 @@ type system struct {
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	own    func() ([]netip.Addr, error)
 	files  func() (limit uint64, err error)
+	// spare is what lends descriptors where there are no others.
+	spare *spare
 	// listens tells whether any socket of the namespace listens on the port.
 	listens func(port uint16) (bool, error)
 }
@@ -56,6 +58,7 @@ func kernel() system {
 		own:     netns.Addresses,
 		files:   fileLimit,
 		listens: listens,
+		spare:   new(spare),
 	}
 }
 

@@ -63,6 +63,8 @@ func build(opts Options, sys system) *Takeover {
 // Run holds ports, and relays, until ctx is done; then it closes everything that it opened. Cancellation returns nil.
 func (t *Takeover) Run(ctx context.Context) error {
 	files := t.files()
+	t.sys.spare.fill()
+	defer t.sys.spare.close()
 	select {
 	case <-t.armed:
 	case <-ctx.Done():
@@ -167,6 +169,7 @@ func (t *Takeover) setRunning(on bool) {
 	}
 	for _, p := range t.ports {
 		p.drop()
+		p.discard()
 	}
 }
 
@@ -198,6 +201,10 @@ func (t *Takeover) tend(ctx context.Context) (waits bool) {
 			if p.drop() {
 				events = append(events, Event{Kind: Released, Listener: p.listener, Time: time.Now()})
 			}
+			if err := p.prepare(&t.sys); err != nil {
+				p.complain(t.log, err)
+				waits = true
+			}
 			continue
 		}
 		err := p.try(&t.sys)
@@ -206,7 +213,8 @@ func (t *Takeover) tend(ctx context.Context) (waits bool) {
 			address := p.listener.Addr
 			t.work.Go(func() { t.explain(address) })
 		}
-		if p.state == listening && t.serve(ctx, p) {
+		if p.state == listening {
+			t.serve(ctx, p)
 			events = append(events, Event{Kind: Taken, Listener: p.listener, Time: p.since})
 		}
 		waits = waits || p.state == free
@@ -222,15 +230,10 @@ func (t *Takeover) backed(p *port) bool {
 }
 
 // serve begins to accept the connections of a port that has just become ours.
-func (t *Takeover) serve(ctx context.Context, p *port) bool {
-	ln, err := p.adopt(&t.sys)
-	if err != nil {
-		p.complain(t.log, err)
-		return false
-	}
-	l, done := p.listener, p.done
+func (t *Takeover) serve(ctx context.Context, p *port) {
+	p.take()
+	ln, l, done := p.ln, p.listener, p.done
 	t.work.Go(func() { t.accept(ctx, ln, l, done) })
-	return true
 }
 
 // explain says why a port stays in use after a listener's death, unless it was another's death.
