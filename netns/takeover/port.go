@@ -29,6 +29,7 @@ type port struct {
 	done     chan struct{} // while taken; closed with ln
 
 	explained int64 // the kick after which it was looked at why the port is still in use
+	said      bool  // and why was said
 	problem   error // what was said last
 }
 
@@ -82,7 +83,7 @@ func (p *port) try(sys *system) error {
 
 // take makes a port that listens one that is taken.
 func (p *port) take() {
-	p.state, p.done, p.problem = taken, make(chan struct{}), nil
+	p.state, p.done, p.problem, p.said = taken, make(chan struct{}), nil, false
 }
 
 // drop ceases to listen; it reports whether the port was taken.
@@ -104,18 +105,6 @@ func (p *port) discard() {
 		p.ln.Close()
 		p.ln = nil
 	}
-}
-
-// patience is how long after a listener's death a port may be busy before that is worth a line.
-const patience = time.Second
-
-// overdue tells, once for each kick, that the port is still in use long after it. kick is in nanoseconds of Unix time.
-func (p *port) overdue(err error, kick int64) bool {
-	if !errors.Is(err, unix.EADDRINUSE) || kick == p.explained || time.Since(time.Unix(0, kick)) < patience {
-		return false
-	}
-	p.explained = kick
-	return true
 }
 
 // complain says, once a change, what keeps the port from us. That it is in use is no complaint: the application listens.

@@ -41,24 +41,24 @@ type system struct {
 	files  func() (limit uint64, err error)
 	// spare is what lends descriptors where there are no others.
 	spare *spare
-	// listens tells whether any socket of the namespace listens on the port.
-	listens func(port uint16) (bool, error)
+	// listeners are the addresses at which any socket of the namespace listens on the port.
+	listeners func(port uint16) ([]netip.AddrPort, error)
 }
 
 func kernel() system {
 	return system{
-		socket:  openSocket,
-		bind:    unix.Bind,
-		listen:  unix.Listen,
-		adopt:   adopt,
-		accept:  (*net.TCPListener).AcceptTCP,
-		dial:    dial,
-		probe:   probe,
-		lookup:  lookup,
-		own:     netns.Addresses,
-		files:   fileLimit,
-		listens: listens,
-		spare:   new(spare),
+		socket:    openSocket,
+		bind:      unix.Bind,
+		listen:    unix.Listen,
+		adopt:     adopt,
+		accept:    (*net.TCPListener).AcceptTCP,
+		dial:      dial,
+		probe:     probe,
+		lookup:    lookup,
+		own:       netns.Addresses,
+		files:     fileLimit,
+		listeners: listeners,
+		spare:     new(spare),
 	}
 }
 
@@ -180,14 +180,14 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// listens asks /proc, which needs neither privilege nor netlink, and at most once a listener's death.
-func listens(port uint16) (found bool, err error) {
+// listeners asks /proc, which needs neither privilege nor netlink, and at most once a listener's death.
+func listeners(port uint16) (all []netip.AddrPort, err error) {
 	q := sockdiag.Query{Ports: []uint16{port}, States: sockdiag.Of(sockdiag.Listen)}
-	err = sockdiag.ProcDump(q, func(*sockdiag.Socket) bool {
-		found = true
-		return false
+	err = sockdiag.ProcDump(q, func(s *sockdiag.Socket) bool {
+		all = append(all, s.Local)
+		return true
 	})
-	return found, err
+	return all, err
 }
 
 // fileLimit is the soft limit, which Go's runtime has raised to the hard one, less one, at the start (syscall/rlimit.go).

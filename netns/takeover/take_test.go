@@ -220,8 +220,11 @@ func TestDeathOfAnotherListenerIsNoReasonToReport(t *testing.T) {
 		bindTo(t, appListener.Addr)
 		asked := make(chan uint16, 10)
 		w := run(t, Options{Targets: toPeer}, func(sys *system) {
-			listens := sys.listens
-			sys.listens = func(port uint16) (bool, error) { defer func() { asked <- port }(); return listens(port) }
+			listeners := sys.listeners
+			sys.listeners = func(port uint16) ([]netip.AddrPort, error) {
+				defer func() { asked <- port }()
+				return listeners(port)
+			}
 		})
 		w.taker.Arm(appListener)
 		w.taker.Kick()

@@ -210,8 +210,7 @@ func (t *Takeover) tend(ctx context.Context) (waits bool) {
 		err := p.try(&t.sys)
 		p.complain(t.log, err)
 		if p.overdue(err, t.kicked.Load()) {
-			address := p.listener.Addr
-			t.work.Go(func() { t.explain(address) })
+			t.work.Go(func() { t.explain(p) })
 		}
 		if p.state == listening {
 			t.serve(ctx, p)
@@ -234,15 +233,6 @@ func (t *Takeover) serve(ctx context.Context, p *port) {
 	p.take()
 	ln, l, done := p.ln, p.listener, p.done
 	t.work.Go(func() { t.accept(ctx, ln, l, done) })
-}
-
-// explain says why a port stays in use after a listener's death, unless it was another's death.
-func (t *Takeover) explain(address netip.AddrPort) {
-	if alive, err := t.sys.listens(address.Port()); err != nil || alive {
-		return
-	}
-	t.log.Warn("port is in use though nobody listens: the application's last connections keep it, since it did not set "+
-		"SO_REUSEADDR; the kernel refuses until they end", "address", address)
 }
 
 func (t *Takeover) tell(events []Event) {
