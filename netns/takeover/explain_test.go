@@ -10,7 +10,13 @@ func TestPortThatIsInUseThoughTheAppHasGoneIsSaidOnce(t *testing.T) {
 	inPod(t, func(t *testing.T) {
 		serveAt(t, at(peerIP, 9090), echo)
 		asked := make(chan uint16, 10)
-		w := run(t, Options{Targets: toPeer}, func(sys *system) {
+		var w *world
+		t.Cleanup(func() { // when it has ended, all has been said
+			if n := w.log.count("level=WARN"); n != 1 || w.log.count("own=[0.0.0.0:8080]") != 1 {
+				t.Errorf("said %d times:\n%s", n, w.log)
+			}
+		})
+		w = run(t, Options{Targets: toPeer}, func(sys *system) {
 			listeners := sys.listeners
 			sys.listeners = func(port uint16) ([]netip.AddrPort, error) {
 				defer func() { asked <- port }()
@@ -25,11 +31,6 @@ func TestPortThatIsInUseThoughTheAppHasGoneIsSaidOnce(t *testing.T) {
 		receive(t, asked)
 		w.taker.Kick() // another listener has died
 		receive(t, asked)
-		w.taker.mu.Lock()   // explain has it until it has spoken
-		w.taker.mu.Unlock() //nolint:staticcheck
-		if n := w.log.count("level=WARN"); n != 1 || w.log.count("own=\"[0.0.0.0:8080]\"") != 1 {
-			t.Errorf("said %d times:\n%s", n, w.log)
-		}
 		w.quiet()
 	})
 }
