@@ -28,8 +28,10 @@ func (r *run) keep(sessions []world.Session) {
 // session keeps one open until it ends, or its time is over.
 func (r *run) session(s world.Session, to string) {
 	<-time.After(time.Until(r.start.Add(s.From)))
-	ctx, cancel := context.WithDeadline(context.Background(), r.start.Add(s.Until))
+	// No deadline, which gRPC would tell the server: that would end it, too, and perhaps sooner.
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	defer time.AfterFunc(time.Until(r.start.Add(s.Until)), cancel).Stop()
 	end := world.SessionEnd{Session: s.Name, From: time.Since(r.start)}
 	c, err := r.open(ctx, s, to)
 	if err == nil {
