@@ -233,7 +233,6 @@ func (d *Drain) begin(by string) {
 	if err != nil {
 		d.next(Degraded{Text: fmt.Sprintf("the default gateways are unknown (%v): name the node's addresses by --node-ip, or probes may hold the drain", err)})
 	}
-	d.count()
 	d.list()
 	d.next(Triggered{By: by, Own: own, Gateways: gateways})
 }

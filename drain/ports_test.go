@@ -1,10 +1,12 @@
 package drain
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lameduck/netns/sockdiag"
@@ -82,4 +84,26 @@ func TestIPv6ListenerThatDiedAloneTookBoth(t *testing.T) {
 	if !slices.Contains(w.armed, takeover.Listener{Addr: six}) {
 		t.Errorf("armed: %+v", w.armed)
 	}
+}
+
+// C28: a connection that nobody has accepted can keep a listener's death from being told for a second. What was refused
+// since the last look is counted, whenever it is told.
+func TestRefusalsBeforeADeathThatIsToldLateAreCounted(t *testing.T) {
+	inBubble(t, Config{}, func(r *running) {
+		r.kernel.set(func(k *fakeKernel) { k.refused = 7 }) // of whatever, before
+		if err := r.AppHealth(context.Background()); err != nil {
+			t.Error(err)
+		}
+		r.kernel.set(func(k *fakeKernel) { k.sockets, k.refused = nil, 12 })
+		r.Trigger("drain")
+		synctest.Wait()
+		if got := r.Status().Refused; got != 5 {
+			t.Errorf("%d refused, not 5", got)
+		}
+		r.Hear(sockdiag.Event{Listener: true, Socket: sockdiag.Socket{Local: appAddr}})
+		synctest.Wait()
+		if got := r.Status().Refused; got != 5 {
+			t.Errorf("%d refused after the event, not 5", got)
+		}
+	})
 }

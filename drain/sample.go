@@ -29,6 +29,9 @@ func (d *Drain) count() {
 
 // list asks for every listener of the pod.
 func (d *Drain) list() {
+	// Counted after the news: a listener that is missing has died unheard, and its event may come a second late. When it
+	// died is unknown, so all that was refused since the last look is put down to it.
+	defer d.count()
 	q := sockdiag.Query{States: sockdiag.Of(sockdiag.Listen)}
 	var found []sockdiag.Socket
 	collect := func(s *sockdiag.Socket) bool {
