@@ -64,9 +64,17 @@ func (c Config) ReadAccessLog() (map[string]LogEntry, error) {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var e LogEntry
-		if json.Unmarshal(lines.Bytes(), &e) == nil {
-			entries[e.ID] = e
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			continue
 		}
+		// A refused TCP client's port is free at once, and a later session may have it: that one ended without trouble.
+		if before, used := entries[e.ID]; used && before.troubled() && !e.troubled() {
+			continue
+		}
+		entries[e.ID] = e
 	}
 	return entries, lines.Err()
 }
+
+// troubled tells whether Envoy flagged the request; "-" is its word for no flag.
+func (e LogEntry) troubled() bool { return e.Flags != "" && e.Flags != "-" }
