@@ -22,8 +22,7 @@ type connection struct {
 	before   time.Time // last data before the trigger; zero if none
 	class    class     // of the last message
 	open     part      // the message that is coming in
-	row      train     // the train on this connection alone
-	slack    train     // the same, loosely; of messages that are not small
+	row      rhythm    // the train on this connection alone
 	// What came last, as far as samples tell it apart: the data since the sample before, the whole life at first sight.
 	tailSegments uint32
 	tailBytes    uint64
@@ -169,21 +168,12 @@ func (c *connection) complete() {
 	}
 }
 
-// expects tells whether the message that is coming in is the next one of a train.
-func (c *connection) expects(since time.Duration) bool {
-	if c.row.period > 0 {
-		return c.class.pace().fits(c.open.first.Sub(c.row.last), c.row.period)
-	}
-	return since >= trainLimit && c.slack.period > 0 && loose.fits(c.open.first.Sub(c.slack.last), c.slack.period)
-}
-
 // message enters a message on a connection that is past its birth.
 func (c *connection) message(m part) {
 	at, segments, bytes := m.first, m.segments, m.bytes
 	if bytes > mayTrainBytes || segments > mayTrainSegments {
 		c.fold()
-		c.source.plain, c.row = later(c.source.plain, m.last), train{}
-		c.slack = train{}
+		c.source.plain, c.row = later(c.source.plain, m.last), rhythm{}
 		c.last, c.class = m.last, class{port: c.port, bytes: bytes}
 		return
 	}
@@ -194,12 +184,9 @@ func (c *connection) message(m part) {
 	default:
 		if k != c.class {
 			c.fold()
-			c.row, c.slack = train{}, train{}
+			c.row = rhythm{}
 		}
-		if !k.small {
-			c.slack.add(at, loose)
-		}
-		if !c.row.add(at, k.pace()) {
+		if !c.row.add(at, k) {
 			c.source.enter(k, at)
 		}
 	}
@@ -236,11 +223,7 @@ func (l *ledger) close(now time.Time, e *Ended, ours bool) *connection {
 	case c == nil && void:
 		src := l.source(s.Remote.Addr())
 		src.connections++
-		k := class{port: s.Local.Port()}
-		src.enter(k, now)
-		if row := src.row(k); row != nil {
-			row.untrained = now
-		}
+		src.unseen(class{port: s.Local.Port()}, now)
 		return nil
 	case c == nil:
 		c = l.open(now, s, false)

@@ -119,17 +119,15 @@ func (l *ledger) lasts(since time.Duration) map[*source]time.Time {
 		if !c.source.counts || c.probe || c.check {
 			continue
 		}
-		if !c.open.first.IsZero() && (!c.expects(since) || !c.source.discounts(c.class, since)) {
+		if !c.open.first.IsZero() && (!c.row.expects(c.open.first, c.class, since) || !c.source.discounts(c.class, since)) {
 			enter(c.source, c.open.last)
 		}
 		switch {
 		case c.last.IsZero():
 		case c.young || !c.inTrain(since) || !c.source.discounts(c.class, since):
 			enter(c.source, c.last)
-		case c.row.period > 0:
-			enter(c.source, c.row.apart)
-		case since >= trainLimit && c.slack.period > 0:
-			enter(c.source, c.slack.apart)
+		case c.row.inTrain(since):
+			enter(c.source, c.row.stray())
 		}
 	}
 	return lasts
@@ -216,10 +214,7 @@ func (l *ledger) refused(now time.Time, n uint64) {
 		s.plain = now
 		return
 	}
-	s.enter(class{}, now)
-	if row := s.row(class{}); row != nil {
-		row.untrained = now
-	}
+	s.unseen(class{}, now)
 }
 
 // probeLike tells whether a new connection from the node may be the kubelet's.
@@ -269,7 +264,7 @@ func (l *ledger) learn(addresses []netip.Addr) {
 
 // inTrain tells whether a connection's last message belongs to a train, its own or its source's.
 func (c *connection) inTrain(since time.Duration) bool {
-	if c.row.period > 0 || since >= trainLimit && c.slack.period > 0 {
+	if c.row.inTrain(since) {
 		return true
 	}
 	row := c.source.classes[c.class]

@@ -80,7 +80,7 @@ func (c *connection) follow(now time.Time, s *sockdiag.Socket) {
 	grown := out - min(a.out, out)
 	sent := now.Add(-s.Info.LastDataSent)
 	switch {
-	case c.news && !c.alone(controls(c.tailBytes)):
+	case c.news && !c.acknowledges():
 		a.overtaken = a.overtaken || a.framed && !a.waits.IsZero() && now.Sub(a.waits) >= slowAfter
 		a.since, a.asked, a.segments, a.pause = grown, c.tailBytes, c.tailSegments, 0
 	case c.news && controls(grown): // PING, answered
@@ -91,11 +91,11 @@ func (c *connection) follow(now time.Time, s *sockdiag.Socket) {
 		a.since += grown
 	}
 	a.out, a.sent = max(a.out, out), sent
-	a.framed = a.framed || c.news && c.alone(controls(c.tailBytes)) || grown > 0 && a.unanswered()
+	a.framed = a.framed || c.news && c.acknowledges() || grown > 0 && a.unanswered()
 }
 
-// alone tells whether what came last was one segment, and of that kind.
-func (c *connection) alone(kind bool) bool { return c.tailSegments == 1 && kind }
+// acknowledges tells whether what came last may be a control frame alone.
+func (c *connection) acknowledges() bool { return c.tailSegments == 1 && controls(c.tailBytes) }
 
 // controls tells whether so many bytes are what a server's HTTP/2 code or a client's sends on its own: PING (17 bytes),
 // WINDOW_UPDATE (13, mostly two at once), SETTINGS acknowledged (9). Within TLS they have 22 bytes more, and are as long as
@@ -150,7 +150,7 @@ func (c *connection) owes(s *sockdiag.Socket) debtKind {
 	switch {
 	case late > replyWithin+s.Info.RoundTrip:
 		return debt
-	case late > 0 && c.alone(c.tailBytes > maxControl):
+	case late > 0 && c.tailSegments == 1 && c.tailBytes > maxControl:
 		return debt
 	// Over HTTP/1.1, which has no such frames, no request is as short.
 	case late > 0 && c.tailBytes >= smallTrain*uint64(c.tailSegments):

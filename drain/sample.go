@@ -27,20 +27,22 @@ func (d *Drain) count() {
 	d.next(Counted{InSegs: segments, Refused: refused})
 }
 
-// list asks for every listener of the pod.
+// listeners asks for every listener of the pod.
+var listeners = sockdiag.Query{States: sockdiag.Of(sockdiag.Listen)}
+
+// list takes in the pod's listeners.
 func (d *Drain) list() {
 	// Counted after the news: a listener that is missing has died unheard, and its event may come a second late. When it
 	// died is unknown, so all that was refused since the last look is put down to it.
 	defer d.count()
-	q := sockdiag.Query{States: sockdiag.Of(sockdiag.Listen)}
 	var found []sockdiag.Socket
 	collect := func(s *sockdiag.Socket) bool {
 		found = append(found, *s)
 		return true
 	}
-	if err := d.options.Kernel.Dump(q, collect); err != nil {
+	if err := d.options.Kernel.Dump(listeners, collect); err != nil {
 		found = found[:0]
-		if perr := d.options.Kernel.ProcDump(q, collect); perr != nil {
+		if perr := d.options.Kernel.ProcDump(listeners, collect); perr != nil {
 			d.next(Degraded{Text: fmt.Sprintf("the pod's listeners cannot be listed (%v; %v)", err, perr)})
 			return
 		}
@@ -59,17 +61,15 @@ func (d *Drain) sample() {
 		return
 	}
 	d.want = false
-	q := sockdiag.Query{States: watched, Ports: d.ports}
-	listeners := sockdiag.Query{States: sockdiag.Of(sockdiag.Listen)} // of all ports: the application may open more
-	runtime.LockOSThread()                                            // CPU time is a thread's
+	runtime.LockOSThread() // CPU time is a thread's
 	before := d.spent()
-	err := d.dump(d.options.Kernel.Dump, listeners, q)
+	err := d.dump(d.options.Kernel.Dump)
 	if err != nil {
-		err = d.dump(d.options.Kernel.Dump, listeners, q) // a table that changes under a dump interrupts it
+		err = d.dump(d.options.Kernel.Dump) // a table that changes under a dump interrupts it
 	}
 	var perr error
 	if err != nil {
-		perr = d.dump(d.options.Kernel.ProcDump, listeners, q)
+		perr = d.dump(d.options.Kernel.ProcDump)
 	}
 	cost := d.spent() - before
 	runtime.UnlockOSThread()
@@ -93,19 +93,16 @@ func (d *Drain) spent() time.Duration {
 	return d.options.Kernel.CPU()
 }
 
-func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) error, queries ...sockdiag.Query) error {
+// dump reads the pod's listeners, of every port since the application may open more, and the connections of its ports.
+func (d *Drain) dump(dump func(sockdiag.Query, func(*sockdiag.Socket) bool) error) error {
 	d.buffer = d.buffer[:0]
-	for i, q := range queries {
-		if i > 0 && len(q.Ports) == 0 {
-			continue // without a port the query would mean every socket
-		}
-		if err := dump(q, func(s *sockdiag.Socket) bool {
-			ours, check := d.owns(s)
-			d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours, Check: check})
-			return true
-		}); err != nil {
-			return err
-		}
+	take := func(s *sockdiag.Socket) bool {
+		ours, check := d.owns(s)
+		d.buffer = append(d.buffer, Seen{Socket: *s, Ours: ours, Check: check})
+		return true
 	}
-	return nil
+	if err := dump(listeners, take); err != nil || len(d.ports) == 0 {
+		return err // without a port the query would mean every connection
+	}
+	return dump(sockdiag.Query{States: watched, Ports: d.ports}, take)
 }

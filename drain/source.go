@@ -25,8 +25,7 @@ func (k class) pace() pace {
 
 // classRow is what a source sent in one class, over all its connections.
 type classRow struct {
-	train
-	slack train // the same, loosely; of messages that are not small
+	rhythm
 	braid braid
 	count int
 	// The last message on connections that are gone (a refused SYN never had one): of trains, and of all others.
@@ -35,27 +34,20 @@ type classRow struct {
 
 func (r *classRow) add(k class, at time.Time) {
 	r.count++
-	r.train.add(at, k.pace())
+	r.rhythm.add(at, k)
 	if k.small {
 		r.braid.add(at)
-	} else {
-		r.slack.add(at, loose)
 	}
 }
 
-func (r *classRow) inTrain(since time.Duration) bool {
-	return r.period > 0 || r.braid.on || since >= trainLimit && r.slack.period > 0
-}
+func (r *classRow) inTrain(since time.Duration) bool { return r.braid.on || r.rhythm.inTrain(since) }
 
 // stray is the last message in a row of trains that belongs to none.
 func (r *classRow) stray() time.Time {
-	switch {
-	case r.period > 0 && (!r.braid.on || r.apart.Before(r.braid.apart)):
-		return r.apart
-	case r.braid.on:
+	if r.braid.on && (r.period == 0 || !r.apart.Before(r.braid.apart)) {
 		return r.braid.apart
 	}
-	return r.slack.apart
+	return r.rhythm.stray()
 }
 
 // source is what is known of a remote address.
@@ -97,6 +89,14 @@ func (s *source) enter(k class, at time.Time) {
 		row.add(k, at)
 	} else {
 		s.plain = later(s.plain, at)
+	}
+}
+
+// unseen takes a sign of traffic whose connection was never seen: it stays in the source's line.
+func (s *source) unseen(k class, at time.Time) {
+	s.enter(k, at)
+	if row := s.row(k); row != nil {
+		row.untrained = at
 	}
 }
 

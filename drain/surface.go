@@ -30,9 +30,6 @@ func (d *Drain) Degrade(blind bool, format string, args ...any) {
 	d.post(Degraded{Text: fmt.Sprintf(format, args...), Blind: blind})
 }
 
-// Started is closed when the drain begins.
-func (d *Drain) Started() <-chan struct{} { return d.started }
-
 // SetEnvoys says which addresses count as Envoy, beside those of the configuration.
 func (d *Drain) SetEnvoys(addresses []netip.Addr) { d.post(Envoys{addresses}) }
 

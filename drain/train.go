@@ -102,6 +102,42 @@ func (t *train) known(at time.Time, gap time.Duration) {
 	*t = train{last: at, gap: gap, n: small.needed(), period: gap}
 }
 
+// rhythm looks for a train in a row of messages of one class: at the class's own pace, and loosely beside it for those that are
+// not small.
+type rhythm struct {
+	train
+	slack train
+}
+
+// add takes the next message and tells whether the row is a train at its own pace now.
+func (r *rhythm) add(at time.Time, k class) bool {
+	if !k.small {
+		r.slack.add(at, loose)
+	}
+	return r.train.add(at, k.pace())
+}
+
+// inTrain tells whether the row is a train; since is the time since the trigger.
+func (r *rhythm) inTrain(since time.Duration) bool {
+	return r.period > 0 || since >= trainLimit && r.slack.period > 0
+}
+
+// stray is the last message of a row in a train that belongs to none.
+func (r *rhythm) stray() time.Time {
+	if r.period > 0 {
+		return r.apart
+	}
+	return r.slack.apart
+}
+
+// expects tells whether a message at that moment is the train's next one.
+func (r *rhythm) expects(at time.Time, k class, since time.Duration) bool {
+	if r.period > 0 {
+		return k.pace().fits(at.Sub(r.last), r.period)
+	}
+	return r.inTrain(since) && loose.fits(at.Sub(r.slack.last), r.slack.period)
+}
+
 // braid recognises several trains of small messages that run together: an Envoy has a checker for each of its clusters,
 // and all of them check the same pod.
 type braid struct {

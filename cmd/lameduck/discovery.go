@@ -44,7 +44,7 @@ func (s *sidecar) startDiscovery(ctx context.Context) {
 	}
 	s.start(ctx, "discovery", func(ctx context.Context) error {
 		select {
-		case <-s.drain.Started():
+		case <-s.drain.Begun():
 			return s.kube.Run(ctx)
 		case <-ctx.Done():
 			return nil

@@ -168,7 +168,7 @@ func (d *Discovery) followEnvoys(ctx context.Context, c *client, q Query) {
 // followService follows the peers of one Service. What is known already is passed on: the slices, and their version.
 func (d *Discovery) followService(ctx context.Context, c *client, namespace string, s Service, name string, known map[string]*endpointSlice, version string) {
 	members := d.join(s)
-	f := feed{client: c, query: Query{namespace, serviceLabel + "=" + name}, slices: map[string]*endpointSlice{}, version: version}
+	f := feed{client: c, query: Query{namespace, serviceLabel + "=" + name}, version: version}
 	f.problem = func(err error, known bool) {
 		if known {
 			d.options.Degrade("changes of the endpoints of --relay-to %s are no longer heard (%v)", s, err)
@@ -177,16 +177,14 @@ func (d *Discovery) followService(ctx context.Context, c *client, namespace stri
 		d.degradePeers(s, err)
 	}
 	f.changed = func(all map[string]*endpointSlice) { d.setPeers(s, members, all) }
-	if known == nil {
-		f.slices = nil
-	}
-	for _, slice := range known {
-		if err := f.put(slice); err != nil {
-			d.degradePeers(s, err)
-			return
-		}
-	}
 	if known != nil {
+		f.slices = make(map[string]*endpointSlice, len(known))
+		for _, slice := range known {
+			if err := f.put(slice); err != nil {
+				d.degradePeers(s, err)
+				return
+			}
+		}
 		f.changed(f.slices)
 	}
 	f.run(ctx)
