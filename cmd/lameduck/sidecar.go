@@ -40,7 +40,7 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 		return exitUsage
 	}
 	s := &sidecar{logger: logger, spoken: io.MultiWriter(spoken, left)}
-	places := admin.PlacesFor(openFiles(logger))
+	places := admin.PlacesFor(takeover.FileLimit(logger))
 	o.takeover.FilesKept = places.Files()
 	s.build(o)
 	s.buildDiscovery(o.kube, lookup(env))
@@ -79,19 +79,6 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 	}
 	return exitOK
 }
-
-// openFiles is how many files the process may have open: the soft limit, which Go's runtime has raised at the start.
-func openFiles(logger *slog.Logger) uint64 {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		logger.Warn("the limit of open files cannot be read", "error", err, "assumed", leastFiles)
-		return leastFiles
-	}
-	return limit.Cur
-}
-
-// leastFiles is the soft limit of most systems.
-const leastFiles = 1024
 
 // listenAdvice says what mends a listen that failed.
 func listenAdvice(err error) string {

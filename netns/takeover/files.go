@@ -1,6 +1,10 @@
 package takeover
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"golang.org/x/sys/unix"
+)
 
 // A relayed connection costs two sockets, and a pipe of two ends for each direction: io.Copy keeps the pipe of splice(2)
 // for as long as it runs, idle or not (internal/poll/splice_linux.go).
@@ -11,6 +15,20 @@ const filesKept = 64
 
 // mostProbes bounds the probes at once, where the limit of open files leaves so many.
 const mostProbes = 128
+
+// leastFiles is the soft limit of most systems.
+const leastFiles = 1024
+
+// FileLimit is how many files the process may have open: the soft limit, which Go's runtime has raised to the hard one, less
+// one, at the start (syscall/rlimit.go).
+func FileLimit(logger *slog.Logger) uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		logger.Warn("the limit of open files cannot be read", "error", err, "assumed", leastFiles)
+		return leastFiles
+	}
+	return limit.Cur
+}
 
 // share is what the connections of a takeover may have of the open files.
 type share struct {
@@ -28,11 +46,7 @@ func shareOut(limit uint64, kept int) (s share) {
 
 // files shares the process's limit out.
 func (t *Takeover) files() share {
-	limit, err := t.sys.files()
-	if err != nil {
-		limit = 1024
-		t.log.Warn("the limit of open files cannot be read", "error", err, "assumed", limit)
-	}
+	limit := t.sys.files(t.log)
 	s := shareOut(limit, t.opts.FilesKept)
 	if s.relays == 0 && len(t.opts.Targets) > 0 {
 		t.log.Error("no port will be taken: the limit of open files (ulimit -n) leaves none for relayed connections; raise it",

@@ -54,8 +54,7 @@ func TestTakerProcess(t *testing.T) {
 	}
 	taker.Arm(appListener)
 	receive(t, holds)
-	limit, _ := fileLimit()
-	_ = out.Encode(report{Files: limit})
+	_ = out.Encode(report{Files: FileLimit(slog.Default())})
 	_, _ = in.ReadString('\n')
 	_ = out.Encode(report{Stats: taker.Stats()})
 	cancel()
@@ -160,7 +159,7 @@ func TestNoPortIsTakenWithoutDescriptorsForItsConnections(t *testing.T) {
 	inPod(t, func(t *testing.T) {
 		serveAt(t, at(peerIP, 9090), echo)
 		w := run(t, Options{Targets: toPeer, FilesKept: 900}, func(sys *system) {
-			sys.files = func() (uint64, error) { return fewFiles, nil }
+			sys.files = func(*slog.Logger) uint64 { return fewFiles }
 		})
 		w.taker.Arm(appListener)
 		until(t, "the peer answers", func() bool { return w.taker.Stats().PeersAnswer == 1 })

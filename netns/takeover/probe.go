@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Service can have a thousand endpoints, and a probe costs some 100 µs of a core here, and as much there.
@@ -165,7 +163,7 @@ func (ps *peers) ask(ctx context.Context, p *peer) {
 	defer cancel()
 	ask := func() error { return ps.sys.probe(dial, p.addr, func() { ps.first(p) }) }
 	err := ask()
-	if isAny(err, unix.EMFILE, unix.ENFILE) && ps.needsOne() {
+	if noFiles(err) && ps.needsOne() {
 		err = ps.sys.spare.lend(ask)
 	}
 	ps.mu.Lock()

@@ -77,7 +77,7 @@ const (
 func (t *Takeover) dialOne(ctx context.Context, p *peer) (*net.TCPConn, error) {
 	for start := time.Now(); ; {
 		c, err := t.dialOnce(ctx, p)
-		if err == nil || !isAny(err, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM) || time.Since(start) > wantTime {
+		if err == nil || !wanting(err) || time.Since(start) > wantTime {
 			return c, err
 		}
 		select {
@@ -96,8 +96,14 @@ func (t *Takeover) dialOnce(ctx context.Context, p *peer) (*net.TCPConn, error) 
 
 // ours tells whether a dial failed for want of something here: that says nothing about the peer.
 func ours(err error) bool {
-	return isAny(err, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EADDRNOTAVAIL)
+	return wanting(err) || errors.Is(err, unix.EADDRNOTAVAIL)
 }
+
+// wanting tells of a lack that may pass: of descriptors or of memory.
+func wanting(err error) bool { return noFiles(err) || isAny(err, unix.ENOBUFS, unix.ENOMEM) }
+
+// noFiles tells of the lack of descriptors, this process's or the machine's.
+func noFiles(err error) bool { return isAny(err, unix.EMFILE, unix.ENFILE) }
 
 func isAny(err error, all ...unix.Errno) bool {
 	return slices.ContainsFunc(all, func(errno unix.Errno) bool { return errors.Is(err, errno) })

@@ -23,11 +23,11 @@ type spare struct {
 // two more, since whoever comes first has them.
 func (s *spare) lend(f func() error) error {
 	err := f()
-	if !isAny(err, unix.EMFILE, unix.ENFILE) {
+	if !noFiles(err) {
 		return err
 	}
 	defer s.fill()
-	for isAny(err, unix.EMFILE, unix.ENFILE) && s.give() {
+	for noFiles(err) && s.give() {
 		err = f()
 	}
 	return err

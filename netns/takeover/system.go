@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -38,7 +39,7 @@ type system struct {
 	probe  func(ctx context.Context, peer netip.AddrPort, connected func()) error
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	own    func() ([]netip.Addr, error)
-	files  func() (limit uint64, err error)
+	files  func(*slog.Logger) (limit uint64)
 	// spare is what lends descriptors where there are no others.
 	spare *spare
 	// listeners are the addresses at which any socket of the namespace listens on the port.
@@ -56,7 +57,7 @@ func kernel() system {
 		probe:     probe,
 		lookup:    lookup,
 		own:       netns.Addresses,
-		files:     fileLimit,
+		files:     FileLimit,
 		listeners: listeners,
 		spare:     new(spare),
 	}
@@ -188,13 +189,6 @@ func listeners(port uint16) (all []netip.AddrPort, err error) {
 		return true
 	})
 	return all, err
-}
-
-// fileLimit is the soft limit, which Go's runtime has raised to the hard one, less one, at the start (syscall/rlimit.go).
-func fileLimit() (uint64, error) {
-	var limit unix.Rlimit
-	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
-	return limit.Cur, err
 }
 
 // control runs f on the connection's descriptor.
