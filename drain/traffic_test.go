@@ -339,11 +339,7 @@ func TestChecksThatTheAppResetsAreATrain(t *testing.T) {
 	w := newWorld(t, Config{GracePeriod: 120 * time.Second})
 	w.trigger()
 	for w.since() < 40*time.Second {
-		c := w.open(envoy)
-		s := *w.conns[c]
-		s.Remote, s.HasInfo = netip.AddrPortFrom(envoy, 0), true
-		delete(w.conns, c)
-		w.next(Ended{Socket: s})
+		w.void(w.open(envoy))
 		w.run(2 * time.Second)
 	}
 	w.wantReleased(trainLimit, half)

@@ -154,6 +154,16 @@ func (w *world) close(c uint64) {
 	w.next(Ended{Socket: s, Check: w.failed[c]})
 }
 
+// void ends a connection as the kernel tells of one that nobody had accepted, or that was closed by RST: without its remote
+// port, and with figures that say nothing. It returns what was told.
+func (w *world) void(c uint64) sockdiag.Socket {
+	s := *w.conns[c]
+	s.Remote, s.HasInfo = netip.AddrPortFrom(s.Remote.Addr(), 0), true
+	delete(w.conns, c)
+	w.next(Ended{Socket: s})
+	return s
+}
+
 // once is a request on a connection of its own.
 func (w *world) once(from netip.Addr, bytes int) {
 	c := w.open(from)

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 )
@@ -224,18 +222,7 @@ func TestNoTimeoutCutsAWatch(t *testing.T) {
 	base, _ := serve(t, backend, func(s *Server) { s.read, s.write = timeout, timeout })
 	w := watchOn(t.Context(), t, client(t, true), base)
 	w.want(serving)
-	// The clock here is the server's own, as with the holds.
-	for range 3 {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.SetDeadline(time.Now().Add(watchdog))
-		if _, err := io.Copy(io.Discard, conn); err != nil {
-			t.Fatalf("the slow client was not sent away: %v", err)
-		}
-		_ = conn.Close()
-	}
+	passTimeouts(t, base)
 	w.wantNone()
 	backend.begin()
 	w.want(notServing)

@@ -98,13 +98,9 @@ func TestHoldIsAnswered200WhenTheServerEnds(t *testing.T) {
 	}
 }
 
-func TestNoTimeoutCutsAHold(t *testing.T) {
-	const timeout = 50 * time.Millisecond
-	backend := newFake()
-	base, _ := serve(t, backend, func(s *Server) { s.read, s.write = timeout, timeout })
-	holds := []holding{holdOn(t, client(t, false), base), holdOn(t, client(t, true), base)}
-	backend.awaitHolds(t, 2)
-	// The clock here is the server's own: it sends away three slow clients, one after another, after a timeout each.
+// passTimeouts waits by the server's own clock: it sends away three slow clients, one after another, after a timeout each.
+func passTimeouts(t *testing.T, base string) {
+	t.Helper()
 	for range 3 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 		if err != nil {
@@ -116,6 +112,15 @@ func TestNoTimeoutCutsAHold(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
+}
+
+func TestNoTimeoutCutsAHold(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	backend := newFake()
+	base, _ := serve(t, backend, func(s *Server) { s.read, s.write = timeout, timeout })
+	holds := []holding{holdOn(t, client(t, false), base), holdOn(t, client(t, true), base)}
+	backend.awaitHolds(t, 2)
+	passTimeouts(t, base)
 	backend.awaitHolds(t, 2)
 	close(backend.released)
 	for i, h := range holds {

@@ -19,16 +19,7 @@ func asks(b cluster.Backend, account string) cluster.Backend {
 // tryOnce deploys a fleet and ends one pod of each backend, with a control plane that is 3 s late.
 func tryOnce(t *testing.T, action cluster.Action, backends ...cluster.Backend) []cluster.Row {
 	t.Helper()
-	fleet, err := here.NewFleet(t.Context(), backends...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := fleet.Remove(background()); err != nil {
-			t.Error(err)
-		}
-	})
-	got, err := fleet.Try(t.Context(), cluster.Trial{Action: action, Lag: 3 * time.Second})
+	got, err := newFleet(t, backends...).Try(t.Context(), cluster.Trial{Action: action, Lag: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,12 +26,9 @@ func setups() []setup {
 	}
 }
 
-// TestPodEndsUnseen ends pods in each of the ways that a cluster has, with a control plane that is late and without.
-func TestPodEndsUnseen(t *testing.T) {
-	var backends []cluster.Backend
-	for _, s := range setups() {
-		backends = append(backends, s.backend)
-	}
+// newFleet deploys backends, and removes them with the test.
+func newFleet(t *testing.T, backends ...cluster.Backend) *cluster.Fleet {
+	t.Helper()
 	fleet, err := here.NewFleet(t.Context(), backends...)
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +38,16 @@ func TestPodEndsUnseen(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return fleet
+}
+
+// TestPodEndsUnseen ends pods in each of the ways that a cluster has, with a control plane that is late and without.
+func TestPodEndsUnseen(t *testing.T) {
+	var backends []cluster.Backend
+	for _, s := range setups() {
+		backends = append(backends, s.backend)
+	}
+	fleet := newFleet(t, backends...)
 	for _, trial := range []struct {
 		action cluster.Action
 		lag    time.Duration
