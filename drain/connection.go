@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"net/netip"
 	"time"
 
 	"lameduck/netns/sockdiag"
@@ -216,24 +217,54 @@ func (l *ledger) close(now time.Time, e *Ended, ours bool) *connection {
 	c := l.connections[s.Cookie]
 	// The kernel tells of a connection that nobody had accepted, and of one that was closed by RST (SO_LINGER 0), with
 	// remote port 0 and with figures that say nothing.
-	void := s.Remote.Port() == 0
+	hollow := s.Remote.Port() == 0
 	switch {
-	case c == nil && void && ours: // a peer's probe, or a loop, that lameduck has reset
+	case c == nil && hollow && ours: // a peer's probe, or a loop, that lameduck has reset
 		return nil
-	case c == nil && void:
-		src := l.source(s.Remote.Addr())
-		src.connections++
-		src.unseen(class{port: s.Local.Port()}, now)
+	case c == nil && hollow:
+		if len(l.voids) < maxVoids {
+			l.voids = append(l.voids, void{s.Remote.Addr(), s.Local.Port(), now})
+		} else {
+			l.enterVoid(s.Remote.Addr(), s.Local.Port(), now)
+		}
 		return nil
 	case c == nil:
 		c = l.open(now, s, false)
-	case !void:
+	case !hollow:
 		l.progress(now, c, s)
 		c.answered(now, s)
 	}
 	c.check = c.check || e.Check
 	l.forget(s.Cookie, c)
 	return c
+}
+
+// void is the end of a connection that no sample has shown, and of which the kernel tells next to nothing.
+type void struct {
+	from netip.Addr
+	port uint16
+	at   time.Time
+}
+
+// maxVoids bounds those of which the next sample decides.
+const maxVoids = 1024
+
+// sift enters the void ends since the last sample. Where the application's listener has gone since, they are of its accept
+// queue, which the kernel resets: peers that end together ask each other at that moment, and what is refused in it does not
+// count either. The kernel takes a listener from the list before it resets the queue, so the next sample tells.
+func (l *ledger) sift(listens func(port uint16) bool) {
+	for _, v := range l.voids {
+		if listens(v.port) {
+			l.enterVoid(v.from, v.port, v.at)
+		}
+	}
+	l.voids = l.voids[:0]
+}
+
+func (l *ledger) enterVoid(from netip.Addr, port uint16, at time.Time) {
+	src := l.source(from)
+	src.connections++
+	src.unseen(class{port: port}, at)
 }
 
 // forget folds a connection that is gone into its source's line.

@@ -34,6 +34,7 @@ type ledger struct {
 	others      *source // stands for all beyond maxSources that count as Envoy
 	strangers   *source // and for all that do not
 	connections map[uint64]*connection
+	voids       []void
 	sample      uint
 	fading      bool // the last sample showed an answer that was being sent: time alone may change that
 	doubtful    bool // an answer is counted as owed that may be none: until trainLimit

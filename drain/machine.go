@@ -145,6 +145,7 @@ func (m *Machine) watched(now time.Time, event Event) {
 				m.owed -= boolInt(c.held)
 				m.connections -= boolInt(c.app)
 			}
+			m.fresh = m.fresh && len(m.ledger.voids) == 0
 		}
 	case Lost:
 		m.lost(now)
@@ -270,6 +271,7 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 			m.ledger.observe(now, s, m.first)
 		}
 	}
+	m.ledger.sift(m.listens)
 	for _, p := range m.ports {
 		p.dying = false
 		if !p.seen && p.state == portListening {

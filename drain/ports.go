@@ -174,6 +174,13 @@ func (m *Machine) holdsPort(number uint16) bool {
 	return slices.ContainsFunc(m.ports, func(p *port) bool { return p.state == portTaken && p.listener.Addr.Port() == number })
 }
 
+// listens tells whether the application has kept its listener on a port, by the present sample.
+func (m *Machine) listens(number uint16) bool {
+	return slices.ContainsFunc(m.ports, func(p *port) bool {
+		return p.listener.Addr.Port() == number && p.state == portListening && p.seen && !p.dying
+	})
+}
+
 // uncovered tells whether the kernel refuses on an application port: its listener is gone, and not taken over.
 func (m *Machine) uncovered() bool {
 	if m.phase == Serving {

@@ -340,3 +340,30 @@ func TestConnectionsThatTheAppResetsHoldDrain(t *testing.T) {
 	w.run(time.Minute)
 	w.wantReleased(7500*time.Millisecond, 2*half)
 }
+
+// Peers that end together ask each other as their applications go: what then waits in an accept queue is reset with it, and
+// the kernel tells of that before it tells of the listener's death.
+func TestAcceptQueueThatDiesWithItsListenerDoesNotHoldDrain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		sooner Event // what is heard before the next sample
+	}{
+		{"death told at once", ListenerDied{appAddr}},
+		{"death told late", nil},
+		{"port taken already", Took{takeover.Listener{Addr: appAddr}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, Config{})
+			w.trigger()
+			w.next(Terminated{})
+			w.run(4 * time.Second)
+			w.void(w.open(scraper))
+			w.listening = false
+			if c.sooner != nil {
+				w.next(c.sooner)
+			}
+			w.run(time.Minute)
+			w.wantExit(ReasonQuiet, 5*time.Second, half)
+		})
+	}
+}

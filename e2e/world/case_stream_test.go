@@ -202,11 +202,12 @@ func TestWhatAGRPCClientSeesOfAnEnd(t *testing.T) {
 	t.Run("nothing answers any more", func(t *testing.T) {
 		spec := streaming(world.GRPC, world.CallGRPCStream, world.Exit)
 		spec.Duration, spec.Load = deletedAt+10*time.Second, []world.Stream{{Rate: 5, Until: deletedAt - time.Second}}
-		spec.Events = []world.Event{{At: deletedAt, Unplug: []int{0}}}
+		// Between two messages: they come each second.
+		spec.Events = []world.Event{{At: deletedAt + time.Second/2, Unplug: []int{0}}}
 		r := run(t, spec)
 		ends(t, r, "sends", "kept", "")
 		for _, s := range r.Load.Sessions {
-			if s.Messages > 3 {
+			if s.Messages > 4 {
 				t.Errorf("it was not unplugged: %+v", s)
 			}
 		}

@@ -32,13 +32,7 @@ func TestOtherShapesOfTheSameDeath(t *testing.T) {
 		t.Run(shape.name+"/lameduck", func(t *testing.T) {
 			r := run(t, spec)
 			lossless(t, r)
-			limit := 3*time.Second + quiet + leeway
-			if len(spec.Events[0].Delete) > 1 {
-				// A fault that is known: the probe of a peer that ends at the same moment, still unaccepted when the
-				// application goes, counts as a client's, and holds this pod for one more quiet window.
-				limit += quiet
-			}
-			endsBy(t, r, limit)
+			endsBy(t, r, 3*time.Second+quiet+leeway)
 		})
 		spec.Sidecar, spec.Duration = world.Sidecar{}, 6*time.Second
 		t.Run(shape.name+"/nothing", func(t *testing.T) {
