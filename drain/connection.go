@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"net/netip"
 	"time"
 
 	"lameduck/netns/sockdiag"
@@ -237,34 +236,6 @@ func (l *ledger) close(now time.Time, e *Ended, ours bool) *connection {
 	c.check = c.check || e.Check
 	l.forget(s.Cookie, c)
 	return c
-}
-
-// void is the end of a connection that no sample has shown, and of which the kernel tells next to nothing.
-type void struct {
-	from netip.Addr
-	port uint16
-	at   time.Time
-}
-
-// maxVoids bounds those of which the next sample decides.
-const maxVoids = 1024
-
-// sift enters the void ends since the last sample. Where the application's listener has gone since, they are of its accept
-// queue, which the kernel resets: peers that end together ask each other at that moment, and what is refused in it does not
-// count either. The kernel takes a listener from the list before it resets the queue, so the next sample tells.
-func (l *ledger) sift(listens func(port uint16) bool) {
-	for _, v := range l.voids {
-		if listens(v.port) {
-			l.enterVoid(v.from, v.port, v.at)
-		}
-	}
-	l.voids = l.voids[:0]
-}
-
-func (l *ledger) enterVoid(from netip.Addr, port uint16, at time.Time) {
-	src := l.source(from)
-	src.connections++
-	src.unseen(class{port: port}, at)
 }
 
 // forget folds a connection that is gone into its source's line.
