@@ -85,13 +85,13 @@ func (c *connection) follow(now time.Time, s *sockdiag.Socket) {
 		a.since, a.asked, a.segments, a.pause = grown, c.tailBytes, c.tailSegments, 0
 	case c.news && controls(grown): // PING, answered
 	case grown > 0:
-		if a.since > 0 && !a.unanswered() && s.Info.LastDataRecv-s.Info.LastDataSent >= atOnce {
+		if a.since > 0 && !c.unanswered() && s.Info.LastDataRecv-s.Info.LastDataSent >= atOnce {
 			a.pause = min(max(a.pause, sent.Sub(a.sent)), maxPause)
 		}
 		a.since += grown
 	}
 	a.out, a.sent = max(a.out, out), sent
-	a.framed = a.framed || c.news && c.acknowledges() || grown > 0 && a.unanswered()
+	a.framed = a.framed || c.news && c.acknowledges() || grown > 0 && c.unanswered()
 }
 
 // acknowledges tells whether what came last may be a control frame alone.
@@ -110,13 +110,15 @@ func controls(bytes uint64) bool {
 
 // unanswered tells whether all that has left since the last requests may be control frames, as gRPC's server sends them
 // when a request comes, and a server whose window a long body fills. At first it may be what opens a connection: SETTINGS,
-// their acknowledgement, WINDOW_UPDATE.
-func (a *answers) unanswered() bool {
+// their acknowledgement, WINDOW_UPDATE. Its client acknowledges those SETTINGS: where one segment is all that has come, it was
+// a request of HTTP/1.1, and what has left its answer (Go's empty 200 has 75 bytes, as many as an opening).
+func (c *connection) unanswered() bool {
+	a := &c.answers
 	least := uint64(0)
 	switch {
 	case a.since == 0:
 		return false
-	case a.since == a.out && a.asked >= minPreface:
+	case a.since == a.out && a.asked >= minPreface && c.segments > 1:
 		least = opening(a.segments)
 	case a.framed:
 		least = perSegment * uint64(a.segments)
@@ -155,7 +157,7 @@ func (c *connection) owes(s *sockdiag.Socket) debtKind {
 	// Over HTTP/1.1, which has no such frames, no request is as short.
 	case late > 0 && c.tailBytes >= smallTrain*uint64(c.tailSegments):
 		return doubtful
-	case c.answers.overtaken || c.answers.unanswered():
+	case c.answers.overtaken || c.unanswered():
 		return doubtful
 	}
 	return noDebt

@@ -146,6 +146,32 @@ func TestRequestBesideASlowOneLeavesItOwed(t *testing.T) {
 	w.wantReleased(trainLimit, half)
 }
 
+// C2: an answer can be as short as what opens an HTTP/2 connection (of Go's server: 75 bytes of an empty 200, 64 of a 204).
+func TestShortAnswerOverHTTP1IsAnAnswer(t *testing.T) {
+	for _, bytes := range []int{64, 75} {
+		for _, before := range []bool{true, false} {
+			w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+			ask := func() {
+				c := w.open(envoy)
+				w.send(c, 220)
+				w.later(2 * time.Millisecond)
+				w.leave(c, bytes)
+			}
+			if before {
+				ask()
+				w.later(time.Minute)
+			}
+			w.trigger()
+			at := w.since()
+			if !before {
+				ask()
+			}
+			w.run(40 * time.Second)
+			w.wantReleased(at+5*time.Second, half)
+		}
+	}
+}
+
 // An upload comes in many pieces, and is one request.
 func TestAnsweredUploadIsNotOwed(t *testing.T) {
 	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
