@@ -137,5 +137,36 @@ func TestLearnedEnvoysThatAreToldAreTrusted(t *testing.T) {
 		w.check(envoy, 1)
 		w.run(10 * time.Second)
 		w.wantHeld()
+		if !slices.ContainsFunc(w.m.degraded, func(d string) bool { return strings.Contains(d, "--trust-checks does nothing") }) {
+			t.Errorf("degraded: %q", w.m.degraded)
+		}
 	})
+	for name, past := range map[string]func(w *world){
+		"many Envoys have come and gone": func(w *world) {
+			for i := range maxCheckers + 1 {
+				w.checkOnce(netip.AddrFrom4([4]byte{10, 8, byte(i >> 8), byte(i)}), 1)
+				w.later(time.Hour)
+			}
+		},
+		"somebody has asked very often": func(w *world) {
+			for p := range uint16(maxUntold) {
+				w.checkOnce(scraper, p)
+			}
+			w.later(time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, trusting)
+			past(w)
+			w.check(envoy, 1)
+			w.trigger()
+			start := w.now
+			w.next(Envoys{[]netip.Addr{envoy}})
+			w.check(envoy, 1)
+			w.run(10 * time.Second)
+			if got := w.releasedAt.Sub(start); w.releasedAt.IsZero() || got > time.Second+half || len(w.m.degraded) > 0 {
+				t.Errorf("released after %v, degraded %q", got, w.m.degraded)
+			}
+		})
+	}
 }

@@ -196,6 +196,9 @@ func (m *Machine) begin(now time.Time, e Triggered) {
 	m.enter(now, Draining, "trigger: "+e.By)
 	m.findNode()
 	m.findPorts(now)
+	if m.overlooked && m.config.TrustChecks && m.config.EnvoySlices {
+		m.degrade("more than %d addresses have asked the health port: who has to be told is not known, and --trust-checks does nothing", maxCheckers)
+	}
 	if !m.uncovered() {
 		m.refused = 0 // what was refused before the application listened again is not this drain's
 	}

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ type checker struct {
 // checked enters a health check that was answered.
 func (m *Machine) checked(now time.Time, e Checked) {
 	a := e.Source.Unmap()
-	if m.phase == Serving && m.ledger.sources[a] == nil && len(m.ledger.sources) >= maxCheckers && !m.config.lists(a) {
+	if m.phase == Serving && m.ledger.sources[a] == nil && !m.config.lists(a) && !m.ledger.placeForAChecker(now) {
 		m.overlooked = true
 		return
 	}
@@ -67,10 +68,9 @@ func (m *Machine) checked(now time.Time, e Checked) {
 // remember enters a checker that has to be told.
 func (m *Machine) remember(s *source, port uint16, c checker) {
 	if _, known := s.untold[port]; !known {
-		for p, old := range s.untold {
-			if old.gone && c.last.Sub(old.last) > checkMemory {
-				delete(s.untold, p)
-			}
+		s.forgetGone(c.last)
+		if !m.config.lists(s.addr) && m.ledger.untold() >= maxUntold {
+			m.ledger.forgetGone(c.last)
 		}
 		if s.crowd || len(s.untold) >= maxUntold || m.ledger.untold() >= maxUntold && !m.config.lists(s.addr) {
 			s.missed = true
@@ -81,6 +81,31 @@ func (m *Machine) remember(s *source, port uint16, c checker) {
 		s.untold = map[uint16]checker{}
 	}
 	s.untold[port] = c
+}
+
+// forgetGone drops the checkers that are no longer waited for.
+func (c *checks) forgetGone(now time.Time) {
+	for p, k := range c.untold {
+		if k.gone && now.Sub(k.last) > checkMemory {
+			delete(c.untold, p)
+		}
+	}
+}
+
+func (l *ledger) forgetGone(now time.Time) {
+	for _, s := range l.sources {
+		s.forgetGone(now)
+	}
+}
+
+// placeForAChecker tells whether one more source that checks can be remembered before a drain. Those whose checkers have
+// all gone make room: a pod outlives many an Envoy.
+func (l *ledger) placeForAChecker(now time.Time) bool {
+	if len(l.sources) >= maxCheckers {
+		l.forgetGone(now)
+		maps.DeleteFunc(l.sources, func(_ netip.Addr, s *source) bool { return len(s.untold) == 0 && !s.missed })
+	}
+	return len(l.sources) < maxCheckers
 }
 
 // untold counts the checkers that are remembered.
