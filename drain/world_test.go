@@ -32,6 +32,8 @@ type world struct {
 	cookie    uint64
 	blind     error
 	failed    map[uint64]bool // connections on which lameduck failed a check
+	taken     bool            // lameduck has taken the port: it accepts what is opened
+	ours      map[uint64]bool // what it has accepted
 
 	releasedAt, exitedAt time.Time
 	words                LastWords
@@ -41,7 +43,7 @@ type world struct {
 
 func newWorld(t *testing.T, c Config) *world {
 	w := &world{t: t, m: NewMachine(c), now: epoch, conns: map[uint64]*sockdiag.Socket{},
-		received: map[uint64]time.Time{}, sent: map[uint64]time.Time{}, listening: true, failed: map[uint64]bool{}}
+		received: map[uint64]time.Time{}, sent: map[uint64]time.Time{}, listening: true, failed: map[uint64]bool{}, ours: map[uint64]bool{}}
 	w.next(Listening{[]sockdiag.Socket{w.listener()}})
 	return w
 }
@@ -89,7 +91,7 @@ func (w *world) sample() {
 		seen = append(seen, Seen{Socket: w.listener()})
 	}
 	for cookie, s := range w.conns {
-		seen = append(seen, Seen{Socket: w.figures(cookie, *s), Check: w.failed[cookie]})
+		seen = append(seen, Seen{Socket: w.figures(cookie, *s), Ours: w.ours[cookie], Check: w.failed[cookie]})
 	}
 	w.next(Sampled{Sockets: seen, Blind: w.blind})
 }
@@ -123,6 +125,7 @@ func (w *world) open(from netip.Addr) uint64 {
 	c := 100 + w.cookie
 	w.conns[c] = &sockdiag.Socket{Local: appAddr, Remote: netip.AddrPortFrom(from, 40000+uint16(w.cookie)), Cookie: c, Inode: uint32(c), State: sockdiag.Established}
 	w.received[c], w.sent[c] = w.now, w.now
+	w.ours[c] = w.taken
 	w.segs += 2
 	return c
 }
@@ -178,6 +181,14 @@ func (w *world) appExits() {
 		w.close(c)
 	}
 	w.sample()
+}
+
+// takeover ends the application, and lameduck takes its port.
+func (w *world) takeover() {
+	w.next(Terminated{})
+	w.appExits()
+	w.taken = true
+	w.next(Took{takeover.Listener{Addr: appAddr}})
 }
 
 func (w *world) since() time.Duration { return w.now.Sub(epoch) }
