@@ -60,24 +60,27 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 	s.startControl(ctx, o.drain.NodeIPs, places)
 	s.startDiscovery(ctx)
 	s.startWatching(ctx)
-	s.work.Go(func() {
-		for {
-			select {
-			case signal := <-signals:
-				if signal != syscall.SIGTERM {
-					logger.Info("taken for SIGTERM", "signal", signal.String())
-				}
-				s.drain.Terminate()
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	s.work.Go(func() { s.obey(ctx, signals) })
 	if _, err := s.drain.Run(ctx); err != nil {
 		fmt.Fprintf(stderr, "lameduck: %v\n", err)
 		return exitFailed
 	}
 	return exitOK
+}
+
+// obey takes every signal for SIGTERM, until ctx ends.
+func (s *sidecar) obey(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case signal := <-signals:
+			if signal != syscall.SIGTERM {
+				s.logger.Info("taken for SIGTERM", "signal", signal.String())
+			}
+			s.drain.Terminate()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // listenAdvice says what mends a listen that failed.
