@@ -8,7 +8,9 @@ import (
 // flag is one row of the table from which the command line, the environment, the help and the README's reference come.
 type flag struct {
 	name string
-	kind string // the word for its value: "duration"; empty for a switch
+	// short is a letter that stands for the name, too.
+	short string
+	kind  string // the word for its value: "duration"; empty for a switch
 	// value is the default as one would write it; shown is what the reference says instead where words say it better.
 	value, shown string
 	meaning      string

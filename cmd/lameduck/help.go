@@ -15,6 +15,7 @@ const usage = `lameduck makes a pod's death invisible to the clients behind Envo
   lameduck drain              start the drain of the sidecar in this pod; returns at once
   lameduck hold               wait until the hold is released, as GET /hold does
   lameduck status [-o json]   phase, what it waits for, the ledger
+  lameduck inject [flags]     add the sidecar and the hold hook to the workloads of a YAML stream, or of a ResourceList
   lameduck version
 
 Flags of run. Each is also an environment variable: --quiet is LAMEDUCK_QUIET. Flags that are repeatable
@@ -24,10 +25,23 @@ take several values with commas between them, too.
 // help writes what can be called, and the table of flags.
 func help(w io.Writer) int {
 	fmt.Fprint(w, usage)
-	for _, f := range flags() {
-		fmt.Fprintf(w, "\n  --%s%s\n      %s\n", f.name, helpKind(f), helpText(f))
-	}
+	helpFlags(w, flags())
+	fmt.Fprint(w, "\nFlags of inject. They say what a workload gets unless its pods' annotations say otherwise: lameduck/quiet and so on.\n")
+	helpFlags(w, injectFlags())
 	return exitOK
+}
+
+func helpFlags(w io.Writer, table []flag) {
+	for _, f := range table {
+		fmt.Fprintf(w, "\n  %s%s\n      %s\n", helpName(f), helpKind(f), helpText(f))
+	}
+}
+
+func helpName(f flag) string {
+	if f.short != "" {
+		return "-" + f.short + ", --" + f.name
+	}
+	return "--" + f.name
 }
 
 func helpKind(f flag) string {

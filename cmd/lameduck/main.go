@@ -35,11 +35,13 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		return runHold(ctx, rest, stdout, stderr)
 	case "status":
 		return runStatus(ctx, rest, stdout, stderr)
+	case "inject":
+		return runInject(rest, os.Stdin, stdout, stderr)
 	case "version":
 		return runVersion(rest, stdout, stderr)
 	case "help":
 		return help(stdout)
 	}
-	fmt.Fprintf(stderr, "lameduck: unknown command %q: run, drain, hold, status or version; \"lameduck help\" tells more\n", name)
+	fmt.Fprintf(stderr, "lameduck: unknown command %q: run, drain, hold, status, inject or version; \"lameduck help\" tells more\n", name)
 	return exitUsage
 }

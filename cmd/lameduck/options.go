@@ -71,7 +71,7 @@ func parseLine(table []flag, args []string) (map[string][]string, []string, erro
 	set.Usage = func() {}
 	given := make(map[string][]string)
 	for _, f := range table {
-		added := set.VarPF(&collected{flag: f, given: given}, f.name, "", "")
+		added := set.VarPF(&collected{flag: f, given: given}, f.name, f.short, "")
 		if f.kind == "" {
 			added.NoOptDefVal = "true"
 		}

@@ -13,17 +13,13 @@ import (
 
 var update = stdflag.Bool("update", false, "write the README's reference")
 
-const (
-	readme         = "../../README.md"
-	referenceBegin = "<!-- flags:begin -->\n"
-	referenceEnd   = "<!-- flags:end -->"
-)
+const readme = "../../README.md"
 
-// reference is the table of flags in Markdown.
-func reference() string {
+// reference is a table of flags in Markdown.
+func reference(table []flag) string {
 	var b strings.Builder
 	b.WriteString("| flag | value | default | meaning | bounds |\n|---|---|---|---|---|\n")
-	for _, f := range flags() {
+	for _, f := range table {
 		value := f.kind
 		if value == "" {
 			value = "switch"
@@ -35,7 +31,11 @@ func reference() string {
 		if standard == "" {
 			standard = "`" + f.value + "`"
 		}
-		cells := []string{"`--" + f.name + "`", value, standard, f.meaning, f.bounds}
+		name := "`--" + f.name + "`"
+		if f.short != "" {
+			name = "`-" + f.short + "`, " + name
+		}
+		cells := []string{name, value, standard, f.meaning, f.bounds}
 		for i, cell := range cells {
 			cells[i] = strings.ReplaceAll(cell, "|", `\|`)
 		}
@@ -44,25 +44,29 @@ func reference() string {
 	return b.String()
 }
 
-// The README's reference comes from the table; `make reference` writes it.
+// The README's reference comes from the tables; `make reference` writes it.
 func TestReadmeReferenceIsTheFlagTable(t *testing.T) {
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), referenceBegin)
-	stands, after, okEnd := strings.Cut(rest, referenceEnd)
-	if !ok || !okEnd {
-		t.Fatalf("%s has no %s…%s", readme, strings.TrimSpace(referenceBegin), referenceEnd)
-	}
-	if stands == reference() {
-		return
-	}
-	if !*update {
-		t.Fatal("the README's reference is old: run make reference")
-	}
-	if err := os.WriteFile(readme, []byte(before+referenceBegin+reference()+referenceEnd+after), 0o644); err != nil {
-		t.Fatal(err)
+	for name, table := range map[string][]flag{"flags": flags(), "inject": injectFlags()} {
+		begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->\n"
+		text, err := os.ReadFile(readme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, rest, ok := strings.Cut(string(text), begin)
+		stands, after, okEnd := strings.Cut(rest, end)
+		if !ok || !okEnd {
+			t.Fatalf("%s has no %s…%s", readme, strings.TrimSpace(begin), end)
+		}
+		want := reference(table)
+		if stands == want {
+			continue
+		}
+		if !*update {
+			t.Fatalf("the README's table of %s is old: run make reference", name)
+		}
+		if err := os.WriteFile(readme, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -71,12 +75,15 @@ func TestHelpNamesEveryFlagOnce(t *testing.T) {
 	if code := run(t.Context(), []string{"--help"}, nil, &out, &out); code != exitOK {
 		t.Fatalf("exit %d", code)
 	}
-	for _, f := range flags() {
-		if n := strings.Count(out.String(), "\n  --"+f.name+helpKind(f)+"\n"); n != 1 {
-			t.Errorf("--%s stands %d times in the help", f.name, n)
-		}
-		if !strings.Contains(out.String(), helpText(f)) {
-			t.Errorf("--%s: its meaning is missing", f.name)
+	own, injects, _ := strings.Cut(out.String(), "Flags of inject.")
+	for text, table := range map[string][]flag{own: flags(), injects: injectFlags()} {
+		for _, f := range table {
+			if n := strings.Count(text, "\n  "+helpName(f)+helpKind(f)+"\n"); n != 1 {
+				t.Errorf("--%s stands %d times in the help", f.name, n)
+			}
+			if !strings.Contains(text, helpText(f)) {
+				t.Errorf("--%s: its meaning is missing", f.name)
+			}
 		}
 	}
 }

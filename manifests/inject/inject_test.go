@@ -1,0 +1,168 @@
+package inject
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// streams are the inputs of testdata, by name.
+func streams(t testing.TB) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.*")
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no test data", err)
+	}
+	all := map[string][]byte{}
+	for _, path := range paths {
+		all[filepath.Base(path)] = read(t, path)
+	}
+	return all
+}
+
+// Each golden file is the new stream, and after it what was said.
+func TestStreamsGiveWhatTheyAlwaysGave(t *testing.T) {
+	for name, text := range streams(t) {
+		t.Run(name, func(t *testing.T) {
+			out, remarks, err := Stream(text, map[string]string{"image": "registry.example/lameduck:1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range remarks {
+				out = fmt.Appendf(out, "# said of line %d: %s\n", r.Line, r)
+			}
+			golden := filepath.Join("testdata/golden", name)
+			if *update {
+				if err := os.WriteFile(golden, out, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := read(t, golden); !bytes.Equal(out, want) {
+				t.Errorf("%s differs (go test ./manifests/inject -update writes it anew):\n%s", golden, out)
+			}
+		})
+	}
+}
+
+// Whatever the ends of the lines are, and whether there is one at the very end.
+func TestLineEndsAreKept(t *testing.T) {
+	for name, text := range streams(t) {
+		want, _, err := Stream(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crlf := bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
+		got, _, err := Stream(crlf, nil)
+		if err != nil || !bytes.Equal(got, bytes.ReplaceAll(want, []byte("\n"), []byte("\r\n"))) {
+			t.Errorf("%s with CRLF: %v\n%q", name, err, got)
+		}
+		marked := append([]byte("\ufeff"), text...)
+		got, _, err = Stream(marked, nil)
+		if err != nil || !bytes.Equal(got, append([]byte("\ufeff"), want...)) {
+			t.Errorf("%s with a byte order mark: %v\n%q", name, err, got)
+		}
+		if bytes.HasSuffix(text, []byte("...\n")) {
+			continue
+		}
+		got, _, err = Stream(bytes.TrimRight(text, "\n"), nil)
+		if err != nil || !bytes.Equal(got, bytes.TrimRight(want, "\n")) {
+			t.Errorf("%s without a last line end: %v\n%s", name, err, got)
+		}
+	}
+}
+
+func TestWhatIsInjectedIsLeftAlone(t *testing.T) {
+	for name, text := range streams(t) {
+		once, _, err := Stream(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice, _, err := Stream(once, map[string]string{"image": "another", "quiet": "9s"})
+		if err != nil || !bytes.Equal(once, twice) || bytes.Equal(once, text) {
+			t.Errorf("%s: %v\n%s", name, err, twice)
+		}
+	}
+}
+
+func TestOtherStreamsPassUntouched(t *testing.T) {
+	for _, text := range []string{
+		"", "\n", "# nothing\n", "---", "---\n---\n", "--- # a\n\n--- # b\n...\n# c", "a: [1, 2", "plain", "- a\n- b\n", "null",
+		"kind: Deployment\nspec: {template: {spec: {containers: [{name: a}]}}}", // of no group
+		"kind: ConfigMap\napiVersion: v1\ndata: {a: '{{ .x }}', b: \"{{ x }}\"}\n",
+		"items: [{apiVersion: v1, kind: Pod, spec: {containers: [{name: a}]}}]\n", // of no kind
+		pod("containers: [{name: lameduck}, {name: a}]"),
+		pod("initContainers: [{name: lameduck}], containers: [{name: a}]"),
+	} {
+		if text == "a: [1, 2" {
+			continue
+		}
+		out, remarks, err := Stream([]byte(text), nil)
+		if err != nil || string(out) != text || len(remarks) > 0 {
+			t.Errorf("%q: %q, %v, %v", text, out, remarks, err)
+		}
+	}
+}
+
+func pod(spec string) string { return "apiVersion: v1\nkind: Pod\nspec: {" + spec + "}\n" }
+
+// What cannot be injected: nothing is returned, and the reason names the line and the cure.
+func TestWhatCannotBeInjectedIsToldWithItsLine(t *testing.T) {
+	good := "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a}]}\n---\n"
+	head := good + "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+	for _, c := range []struct{ text, said string }{
+		{head + "x: &x\n  containers: [{name: a}]\nspec:\n  template:\n    spec: *x\n", "line 12: Deployment web: its pod spec is another object's too"},
+		{head + "x: &x {name: a}\nspec:\n  template:\n    spec:\n      containers:\n        - *x\n", "line 13: Deployment web: container \"a\": it is another's too"},
+		{head + "x: &x {containers: [{name: a}]}\nspec:\n  template:\n    spec:\n      <<: *x\n", "it is another's too"},
+		{head + "spec:\n  template:\n    spec:\n      containers:\n        - &x\n          name: a\n      initContainers: [{<<: *x, name: b}]\n", "line 12: Deployment web: container \"a\": it is another's too"},
+		{head + "spec:\n  template:\n    spec:\n      initContainers: &x [{name: b}]\n      containers: [{name: a}]\n", "without anchor, tag"},
+		{head + "spec:\n  template:\n    spec:\n      initContainers: !!seq\n        - name: b\n      containers: [{name: a}]\n", "without anchor, tag"},
+		{head + "spec:\n  template:\n    spec:\n      containers: [{name: a}]\n      containers: [{name: b}]\n", "line 12: Deployment web: the key containers stands twice"},
+		{head + "spec: {template: {spec: {terminationGracePeriodSeconds: '60', containers: [{name: a}]}}}\n", "terminationGracePeriodSeconds is no whole number"},
+		{head + "spec: {template: {spec: {terminationGracePeriodSeconds: 9223372037, containers: [{name: a}]}}}\n", "terminationGracePeriodSeconds is no whole number"},
+		{head + "spec: {template: {spec: {hostNetwork: 7, containers: [{name: a}]}}}\n", "hostNetwork is neither"},
+		{head + "spec: {template: {spec: {initContainers: 7, containers: [{name: a}]}}}\n", "initContainers are no list"},
+		{head + "spec: {template: {spec: {containers: [7]}}}\n", "it is no mapping"},
+		{head + "spec: {template: {spec: {containers: [{name: a, lifecycle: [7]}]}}}\n", "lifecycle is no mapping"},
+		{head + "spec: {template: {spec: {containers: [{name: a, lifecycle: { # not yet\n }}]}}}\n", "within its empty brackets"},
+		{head + "spec: {replicas: {{ .Values.replicas }}}\n", "line 8: {{ is a template's: render it first"},
+		{head + "spec:\n  {{- if .x }}\n  a: 1\n  {{- end }}\n", "render the template first"},
+		{good + "a: [1,\n", "it is no YAML: line"},
+		{"\xff\xfea\x00", "UTF-16"},
+		{"a: \xff", "it is no YAML"},
+	} {
+		out, _, err := Stream([]byte(c.text), nil)
+		if told := (*Error)(nil); !errors.As(err, &told) || !strings.Contains(err.Error(), c.said) || len(out) > 0 {
+			t.Errorf("%q:\n%v\nwithout %q; %q", c.text[min(len(good), len(c.text)):], err, c.said, out)
+		}
+	}
+}
+
+func TestEveryFaultOfAStreamIsTold(t *testing.T) {
+	bad := "apiVersion: v1\nkind: Pod\nspec: {containers: [7, 8]}\n"
+	_, _, err := Stream([]byte(bad+"---\n"+bad), nil)
+	if told := (*Error)(nil); !errors.As(err, &told) || len(told.Remarks) != 4 || told.Remarks[3].Line != 7 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTooLongAStreamIsRefused(t *testing.T) {
+	if _, _, err := Stream(make([]byte, MaxInput+1), nil); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+		t.Error(err)
+	}
+}
