@@ -45,6 +45,8 @@ type answers struct {
 	segments uint32
 	// waits is since when the request has waited that was owed its answer in the sample before; zero if none was.
 	waits time.Time
+	// single: one segment has come in all, and one left.
+	single bool
 	// framed: it carries control frames. Over HTTP/2 a short request may be answered beside a long one.
 	framed bool
 	// overtaken: while a request had waited for long another came, over HTTP/2. Which of them was answered is not known.
@@ -73,6 +75,7 @@ func (c *connection) follow(now time.Time, s *sockdiag.Socket) {
 		return
 	}
 	a := &c.answers
+	a.single = c.segments == 1 && s.Info.DataSegsOut == 1
 	out := s.Info.BytesAcked + uint64(s.WQueue)
 	if a.sent.IsZero() && out > opening(c.segments) {
 		a.out = out // the past of a connection that is older: what of it answered what is unknown
@@ -110,15 +113,15 @@ func controls(bytes uint64) bool {
 
 // unanswered tells whether all that has left since the last requests may be control frames, as gRPC's server sends them
 // when a request comes, and a server whose window a long body fills. At first it may be what opens a connection: SETTINGS,
-// their acknowledgement, WINDOW_UPDATE. Its client acknowledges those SETTINGS: where one segment is all that has come, it was
-// a request of HTTP/1.1, and what has left its answer (Go's empty 200 has 75 bytes, as many as an opening).
+// their acknowledgement, WINDOW_UPDATE. Its client acknowledges those SETTINGS: where one segment either way is all, it was a
+// request of HTTP/1.1 and its answer (Go's empty 200 has 75 bytes, as many as an opening).
 func (c *connection) unanswered() bool {
 	a := &c.answers
 	least := uint64(0)
 	switch {
 	case a.since == 0:
 		return false
-	case a.since == a.out && a.asked >= minPreface && c.segments > 1:
+	case a.since == a.out && a.asked >= minPreface && !a.single:
 		least = opening(a.segments)
 	case a.framed:
 		least = perSegment * uint64(a.segments)
