@@ -35,10 +35,8 @@ type Backend struct {
 	Account string
 	// Labels and Annotations are further ones of its pods.
 	Labels, Annotations map[string]string
-	// Component is the folder of a kustomize component that it goes through, Images what names in it stand for which
-	// of the cluster's images.
+	// Component is the folder of a kustomize component that it goes through.
 	Component string
-	Images    map[string]string
 }
 
 // EnvoySlices is the flag that tells lameduck where to ask for Envoy's addresses.

@@ -17,8 +17,8 @@ import (
 //go:embed manifest
 var manifests embed.FS
 
-// manifest returns one of the harness's manifests.
-func manifest(name string) string {
+// ownManifest returns one of the harness's manifests.
+func ownManifest(name string) string {
 	text, err := manifests.ReadFile("manifest/" + name)
 	if err != nil {
 		panic(err)
@@ -64,18 +64,19 @@ func (c *Cluster) importImages(ctx context.Context, s *steps) error {
 // install applies the manifests, as much as possible at once. No pod may come before the images: the kubelet would try
 // again only after a while.
 func (c *Cluster) install(ctx context.Context, s *steps, images <-chan error) error {
-	if err := c.Apply(ctx, manifest("namespaces.yaml")); err != nil {
+	if err := c.Apply(ctx, ownManifest("namespaces.yaml")); err != nil {
 		return err
 	}
 	err := together(
 		func() error { return c.nodeReady(ctx, s) },
 		func() error { return c.prepareGateway(ctx, s) },
+		func() error { return c.installPolicy(ctx, s) },
 		func() error { return <-images },
 	)
 	if err != nil {
 		return err
 	}
-	if err := c.Apply(ctx, manifest("accounts.yaml")+"\n---\n"+manifest("dns.yaml")+"\n---\n"+manifest("gateway.yaml")); err != nil {
+	if err := c.Apply(ctx, ownManifest("accounts.yaml")+"\n---\n"+ownManifest("dns.yaml")+"\n---\n"+ownManifest("gateway.yaml")); err != nil {
 		return err
 	}
 	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Programmed", "--timeout=120s", "-n", GatewayNamespace, "gateway/gateway"); err != nil {
@@ -96,7 +97,7 @@ func (c *Cluster) firstAnswer(ctx context.Context, s *steps) error {
 		return err
 	}
 	s.reached("three pods are ready")
-	envoy, err := c.EnvoyURL(ctx)
+	envoy, err := c.EnvoyAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (c *Cluster) firstAnswer(ctx context.Context, s *steps) error {
 	if err != nil {
 		return err
 	}
-	s.reached("first answer through Envoy: %s/%s", envoy, Hello().Name)
+	s.reached("first answer through Envoy: http://%s/%s", envoy, Hello().Name)
 	_, err = l.Outcome()
 	return err
 }
@@ -161,9 +162,9 @@ func together(all ...func() error) error {
 	return errors.Join(failed...)
 }
 
-// EnvoyURL is the address of the Gateway's Envoy, as the node reaches it.
-func (c *Cluster) EnvoyURL(ctx context.Context) (string, error) {
+// EnvoyAddress is where the node reaches the Gateway's Envoy.
+func (c *Cluster) EnvoyAddress(ctx context.Context) (string, error) {
 	out, err := c.Kubectl(ctx, "get", "service", "-n", GatewayNamespace,
 		"-l", "gateway.envoyproxy.io/owning-gateway-name=gateway", "-o", "jsonpath={.items[0].spec.clusterIP}")
-	return "http://" + strings.TrimSpace(out), err
+	return strings.TrimSpace(out), err
 }

@@ -32,3 +32,16 @@ func (c *Cluster) Mend(ctx context.Context) error {
 	_, err := c.Run(ctx, "", "nft", "delete", "table", "inet", "cut")
 	return err
 }
+
+// signalAPIServer sends a signal to the API server: STOP, and it answers nothing to anybody; CONT, and it goes on.
+func (c *Cluster) signalAPIServer(ctx context.Context, signal string) error {
+	find := `grep -lzx '[k]ube-apiserver' /proc/[0-9]*/cmdline | cut -d/ -f3` // and not grep itself
+	_, err := c.Run(ctx, "", "sh", "-c", "kill -"+signal+" $("+find+")")
+	return err
+}
+
+// StopAPIServer stops the API server's process.
+func (c *Cluster) StopAPIServer(ctx context.Context) error { return c.signalAPIServer(ctx, "STOP") }
+
+// ContinueAPIServer lets it go on.
+func (c *Cluster) ContinueAPIServer(ctx context.Context) error { return c.signalAPIServer(ctx, "CONT") }

@@ -108,6 +108,46 @@ func TestC20DrainGoesOnWithoutTheAPIServer(t *testing.T) {
 	}
 }
 
+// hang is how long the API server answers nobody. The drain's end falls into it, and it is too short for Envoy Gateway to
+// lose its lease.
+const hang = 7 * time.Second
+
+// TestC20DrainEndsWhileTheAPIServerHangs: its process is stopped 4 s into a drain of 8 s, and takes connections and
+// requests without a word.
+func TestC20DrainEndsWhileTheAPIServerHangs(t *testing.T) {
+	t.Cleanup(func() {
+		if err := here.ContinueAPIServer(background()); err != nil {
+			t.Error(err)
+		}
+	})
+	stopped := make(chan time.Time, 1)
+	action := cluster.DeletePod()
+	deletePod := action.Do
+	action.Name = "delete, API server hangs"
+	action.Do = func(ctx context.Context, c *cluster.Cluster, backend string, pods []string) error {
+		if err := deletePod(ctx, c, backend, pods); err != nil {
+			return err
+		}
+		<-time.After(4 * time.Second)
+		if err := c.StopAPIServer(ctx); err != nil {
+			return err
+		}
+		stopped <- time.Now()
+		<-time.After(hang)
+		return c.ContinueAPIServer(ctx)
+	}
+	backend := asks(cluster.Backend{Name: "hangs", Title: "API server hangs in the drain, hold hook", Hold: true}, "lameduck")
+	backend.Lameduck = append(backend.Lameduck, "--min=0s")
+	r := tryOnce(t, action, backend)[0]
+	t.Logf("last words: %s", r.Pods[0].LastWords)
+	drainsUnseen(t, r)
+	// The kubelet tells in whole seconds when a container ended.
+	ended, at := r.Pods[0].Containers["lameduck"].Finished, <-stopped
+	if ended.Before(at.Add(-time.Second)) || ended.After(at.Add(hang-time.Second)) {
+		t.Errorf("lameduck ended at %v: the API server was stopped from %v on, for %v", ended, at, hang)
+	}
+}
+
 // atMostOneListAndWatch holds a drain to one LIST and one WATCH for each thing that it asks for.
 func atMostOneListAndWatch(t *testing.T, r cluster.Row) {
 	t.Helper()

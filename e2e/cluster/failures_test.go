@@ -15,14 +15,21 @@ type setup struct {
 	check   func(*testing.T, cluster.Row)
 }
 
-func setups() []setup {
+func setups(t *testing.T) []setup {
+	t.Helper()
+	component, err := cluster.Manifests(t.Context(), "component")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []setup{
 		{cluster.Backend{Name: "nothing", Title: "nothing"}, timesOut},
 		{cluster.Backend{Name: "sleep", Title: "preStop sleep 15", Sleep: 15}, losesNothing},
-		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, losesNothing},
+		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, drainsUnseen},
 		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Relay: "static"}, losesWhatIsInFlight},
-		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, losesNothing},
+		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, drainsUnseen},
 		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Relay: "static"}, losesWhatIsInFlight},
+		{cluster.Backend{Name: "component", Title: "kustomize component", Component: component}, drainsUnseen},
+		{cluster.Backend{Name: "policy", Title: "admission policy", Labels: cluster.Inject()}, drainsUnseen},
 	}
 }
 
@@ -44,7 +51,8 @@ func newFleet(t *testing.T, backends ...cluster.Backend) *cluster.Fleet {
 // TestPodEndsUnseen ends pods in each of the ways that a cluster has, with a control plane that is late and without.
 func TestPodEndsUnseen(t *testing.T) {
 	var backends []cluster.Backend
-	for _, s := range setups() {
+	all := setups(t)
+	for _, s := range all {
 		backends = append(backends, s.backend)
 	}
 	fleet := newFleet(t, backends...)
@@ -67,7 +75,7 @@ func TestPodEndsUnseen(t *testing.T) {
 			rows.Lock()
 			rows.all = append(rows.all, got...)
 			rows.Unlock()
-			for i, s := range setups() {
+			for i, s := range all {
 				t.Run(s.backend.Title, func(t *testing.T) {
 					s.check(t, got[i])
 					if t.Failed() {
@@ -89,6 +97,16 @@ func timesOut(t *testing.T, r cluster.Row) {
 func losesNothing(t *testing.T, r cluster.Row) {
 	if r.Failed() > 0 {
 		t.Errorf("%d of %d requests failed: %v", r.Failed(), r.Load.Sent, r.Load.Failures[:min(10, r.Failed())])
+	}
+}
+
+// drainsUnseen: and it is lameduck's doing.
+func drainsUnseen(t *testing.T, r cluster.Row) {
+	losesNothing(t, r)
+	for _, p := range r.Pods {
+		if p.LastWords == "" {
+			t.Errorf("%s left no last words", p.Name)
+		}
 	}
 }
 

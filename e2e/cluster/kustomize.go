@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"lameduck/e2e/cluster/part"
 )
 
 // kustomize puts a backend's manifest through its component.
@@ -24,12 +26,11 @@ func (c *Cluster) kustomize(ctx context.Context, b Backend, text string) (string
 	if err != nil {
 		return "", err
 	}
-	var images []Object
-	for from, to := range b.Images {
-		name, tag, _ := strings.Cut(to, ":")
-		images = append(images, Object{"name": from, "newName": name, "newTag": tag})
-	}
-	kustomization, err := json.Marshal(Object{"resources": []string{"backend.yaml"}, "components": []string{component}, "images": images})
+	name, tag, _ := strings.Cut(part.LameduckImage, ":")
+	kustomization, err := json.Marshal(Object{
+		"resources": []string{"backend.yaml"}, "components": []string{component},
+		"images": []Object{{"name": "lameduck", "newName": name, "newTag": tag}},
+	})
 	if err != nil {
 		return "", err
 	}

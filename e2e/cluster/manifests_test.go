@@ -44,13 +44,22 @@ func TestManifestsAreAccepted(t *testing.T) {
 func findManifests(t *testing.T, root string) []string {
 	t.Helper()
 	object := regexp.MustCompile(`(?m)^apiVersion:`)
+	function := regexp.MustCompile(`(?m)^transformers:`)
 	component := regexp.MustCompile(`(?m)^kind: *Component`)
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if text, err := os.ReadFile(filepath.Join(path, "kustomization.yaml")); err == nil {
+		if entry.Name() == "testdata" {
+			return fs.SkipDir
+		}
+		text, err := os.ReadFile(filepath.Join(path, "kustomization.yaml"))
+		switch {
+		case err != nil: // no kustomization
+		case function.Match(text): // kubectl runs none: e2e/manifest has kustomize do so
+			return nil
+		default:
 			if !component.Match(text) {
 				found = append(found, path)
 			}
@@ -80,11 +89,11 @@ func findManifests(t *testing.T, root string) []string {
 // dryRun lets the API server judge a manifest, and returns its warnings.
 func dryRun(ctx context.Context, t *testing.T, path string) string {
 	t.Helper()
-	how := "-f"
+	what := []string{"-n", cluster.Namespace, "-f", path}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		how = "-k"
+		what = []string{"-k", path} // it names its namespace
 	}
-	cmd := here.Command(ctx, here.Parts.Kube, "kubectl", "apply", "--server-side", "--dry-run=server", "-n", cluster.Namespace, how, path)
+	cmd := here.Command(ctx, append([]string{here.Parts.Kube, "kubectl", "apply", "--server-side", "--dry-run=server"}, what...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("the API server does not accept it: %s", out)

@@ -114,7 +114,7 @@ func (f *Fleet) rows(ctx context.Context, t Trial, watch *Watch, loads []*Load, 
 }
 
 func (f *Fleet) startLoads(ctx context.Context, t Trial) ([]*Load, error) {
-	envoy, err := f.c.EnvoyURL(ctx)
+	envoy, err := f.c.EnvoyAddress(ctx)
 	if err != nil {
 		return nil, err
 	}

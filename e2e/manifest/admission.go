@@ -41,9 +41,12 @@ const (
 
 func app(name string, more string) string { return "{name: " + name + safe + more + "}" }
 
+// Plain is the spec of a pod of one container.
+func Plain() string { return restricted + "containers: [" + app("app", "") + "]" }
+
 // Admissions are the pods to ask about. Namespaces enforce Pod Security `restricted`.
 func Admissions() []Admission {
-	one := restricted + "containers: [" + app("app", "") + "]"
+	one := Plain()
 	enabled := "labels: {lameduck/inject: enabled}"
 	annotated := func(key, value string) string { return "annotations: {lameduck/" + key + ": '" + value + "'}" }
 	held := []string{"app"}

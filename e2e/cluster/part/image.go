@@ -2,10 +2,7 @@ package part
 
 import (
 	"archive/tar"
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +12,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	product "lameduck/e2e/image"
 )
 
 // image is a container image of one layer.
@@ -25,69 +31,60 @@ type image struct {
 	files map[string]string
 }
 
-// blob is a file of an OCI image layout.
-type blob struct {
-	MediaType string `json:"mediaType"`
-	Digest    string `json:"digest"`
-	Size      int64  `json:"size"`
-	// Annotations of the index name the image.
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-// write writes the image as an archive of an OCI image layout, as `ctr images import` reads it.
+// write writes the image as an archive, as `ctr images import` reads it.
 func (i image) write(to string) error {
 	layer, err := os.CreateTemp(filepath.Dir(to), "layer-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(layer.Name()) }()
-	defer func() { _ = layer.Close() }()
-	sum := sha256.New()
-	if err := i.writeLayer(io.MultiWriter(layer, sum)); err != nil {
+	if err := errors.Join(i.writeLayer(layer), layer.Close()); err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
 	}
-	size, err := layer.Seek(0, io.SeekCurrent)
+	index, err := i.index(layer.Name())
+	if err != nil {
+		return fmt.Errorf("image %s: %w", i.name, err)
+	}
+	return writeIndex(to, index, i.name)
+}
+
+func (i image) index(layer string) (v1.ImageIndex, error) {
+	content, err := tarball.LayerFromFile(layer, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestSpeed))
+	if err != nil {
+		return nil, err
+	}
+	one, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), content)
+	if err != nil {
+		return nil, err
+	}
+	file, err := one.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.Config = v1.Config{Entrypoint: i.entry, User: i.user, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}
+	if one, err = mutate.ConfigFile(one, file); err != nil {
+		return nil, err
+	}
+	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: one}), nil
+}
+
+// writeProduct writes lameduck's own image, as people install it, of this machine's architecture.
+func writeProduct(to, binary string) error {
+	index, err := product.New(product.Options{Binaries: map[string]string{runtime.GOARCH: binary}})
 	if err != nil {
 		return err
 	}
-	if _, err := layer.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	layerBlob := blob{MediaType: "application/vnd.oci.image.layer.v1.tar", Digest: digest(sum.Sum(nil)), Size: size}
+	return writeIndex(to, index, LameduckImage)
+}
+
+func writeIndex(to string, index v1.ImageIndex, name string) error {
 	file, err := os.Create(to)
 	if err != nil {
 		return err
 	}
-	return errors.Join(i.writeLayout(file, layerBlob, layer), file.Close())
-}
-
-func (i image) writeLayout(out io.Writer, layer blob, content io.Reader) error {
-	config := marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": i.entry, "User": i.user, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layer.Digest}},
-	})
-	manifest := marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-		"config": describe("application/vnd.oci.image.config.v1+json", config), "layers": []blob{layer},
-	})
-	named := describe("application/vnd.oci.image.manifest.v1+json", manifest)
-	named.Annotations = map[string]string{"io.containerd.image.name": i.name}
-	archive := tar.NewWriter(out)
-	for name, text := range map[string][]byte{
-		"oci-layout":                          []byte(`{"imageLayoutVersion":"1.0.0"}`),
-		"index.json":                          marshal(map[string]any{"schemaVersion": 2, "manifests": []blob{named}}),
-		blobPath(describe("", config).Digest): config,
-		blobPath(named.Digest):                manifest,
-	} {
-		if err := add(archive, name, 0o644, int64(len(text)), bytes.NewReader(text)); err != nil {
-			return err
-		}
-	}
-	if err := add(archive, blobPath(layer.Digest), 0o644, layer.Size, content); err != nil {
-		return err
-	}
-	return archive.Close()
+	return errors.Join(product.Write(file, index, name, time.Time{}), file.Close())
 }
 
 // writeLayer writes the files, each folder before what is in it.
@@ -136,22 +133,4 @@ func add(archive *tar.Writer, name string, mode, size int64, content io.Reader) 
 	}
 	_, err := io.Copy(archive, content)
 	return err
-}
-
-func describe(mediaType string, text []byte) blob {
-	sum := sha256.Sum256(text)
-	return blob{MediaType: mediaType, Digest: digest(sum[:]), Size: int64(len(text))}
-}
-
-func digest(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
-
-func blobPath(digest string) string { return "blobs/sha256/" + digest[len("sha256:"):] }
-
-// marshal is for values that cannot fail.
-func marshal(value any) []byte {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	return text
 }

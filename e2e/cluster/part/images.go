@@ -46,7 +46,6 @@ func (m maker) images(p Parts, tools world.Tools) ([]string, error) {
 	for name, i := range map[string]image{
 		"cluster":  {name: node.Image, user: "65535", entry: []string{"/cluster", "pause"}, files: map[string]string{"cluster": p.Cluster}},
 		"app":      {name: AppImage, user: "65532", entry: []string{"/world", "app"}, files: map[string]string{"world": tools.World}},
-		"lameduck": {name: LameduckImage, user: "65532", entry: []string{"/lameduck"}, files: map[string]string{"lameduck": tools.Lameduck}},
 	} {
 		archive := filepath.Join(m.cache, name+".tar")
 		if err := i.write(archive); err != nil {
@@ -54,7 +53,8 @@ func (m maker) images(p Parts, tools world.Tools) ([]string, error) {
 		}
 		archives = append(archives, archive)
 	}
-	return archives, nil
+	lameduck := filepath.Join(m.cache, "lameduck.tar")
+	return append(archives, lameduck), writeProduct(lameduck, tools.Lameduck)
 }
 
 // libraries are the shared libraries of a program, with the loader, by their path in an image.
