@@ -44,8 +44,8 @@ func (m maker) images(p Parts, tools world.Tools) ([]string, error) {
 		archives = append(archives, archive)
 	}
 	for name, i := range map[string]image{
-		"cluster":  {name: node.Image, user: "65535", entry: []string{"/cluster", "pause"}, files: map[string]string{"cluster": p.Cluster}},
-		"app":      {name: AppImage, user: "65532", entry: []string{"/world", "app"}, files: map[string]string{"world": tools.World}},
+		"cluster": {name: node.Image, user: "65535", entry: []string{"/cluster", "pause"}, files: map[string]string{"cluster": p.Cluster}},
+		"app":     {name: AppImage, user: "65532", entry: []string{"/world", "app"}, files: map[string]string{"world": tools.World}},
 	} {
 		archive := filepath.Join(m.cache, name+".tar")
 		if err := i.write(archive); err != nil {
