@@ -175,11 +175,12 @@ func (e *editor) setValue(m *yaml.Node, i int, value *yaml.Node, shape shape) er
 // empty is where an empty value is written, and how long it is: 0 where nothing is written.
 func (e *editor) empty(n *yaml.Node) (at, length int, err error) {
 	if n.Kind == yaml.ScalarNode && n.Value == "" {
-		at = e.source.offset(n.Line, n.Column)
-		if at < 1 || e.source.text[at-1] != ':' || n.Anchor != "" {
+		// Its position is the end of its colon, or in a flow mapping the comma or bracket that follows.
+		before := bytes.TrimRight(e.source.text[:max(e.source.offset(n.Line, n.Column), 0)], " \t\r\n")
+		if !bytes.HasSuffix(before, []byte(":")) || n.Anchor != "" {
 			return 0, 0, errPlace
 		}
-		return at, 0, nil
+		return len(before), 0, nil
 	}
 	tokens := []string{"[", "{"}
 	if n.Kind == yaml.ScalarNode {

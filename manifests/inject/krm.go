@@ -15,12 +15,12 @@ func isWrapper(version, kind string) bool {
 
 // isResourceList looks at the first document of a stream.
 func isResourceList(text []byte) bool {
-	var head struct {
-		APIVersion string `yaml:"apiVersion"`
-		Kind       string
-	}
 	doc, err := decoder(text)()
-	return err == nil && doc.Decode(&head) == nil && isWrapper(head.APIVersion, head.Kind)
+	if err != nil || len(doc.Content) == 0 {
+		return false
+	}
+	t, root := &tree{}, place{node: doc.Content[0]}
+	return isWrapper(t.get(root, "apiVersion").text(), t.get(root, "kind").text())
 }
 
 // failedList is the ResourceList that tells why there is none with what was wanted.

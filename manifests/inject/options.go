@@ -1,7 +1,7 @@
 package inject
 
 import (
-	"fmt"
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -43,7 +43,7 @@ func Options() []Option {
 // Check judges a value that is to be the default of an option.
 func (o Option) Check(value string) error {
 	if !o.usable(value) {
-		return fmt.Errorf("%s", o.Fix)
+		return errors.New(o.Fix)
 	}
 	return nil
 }
