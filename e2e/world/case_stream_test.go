@@ -1,7 +1,6 @@
 package world_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -136,80 +135,4 @@ func TestPlainSidecarLeavesBeforeStreamsThatDoNotEnd(t *testing.T) {
 	if w := lastWords(t, r.Pods[0]); w.Reason != "deadline" || w.Connections == 0 {
 		t.Errorf("last words: %+v", w)
 	}
-}
-
-// TestWhatAGRPCClientSeesOfAnEnd holds the README's table to what is measured.
-func TestWhatAGRPCClientSeesOfAnEnd(t *testing.T) {
-	const reset = "stream terminated by RST_STREAM with error code: INTERNAL_ERROR"
-	bare := world.Sidecar{Kind: world.Native, Args: []string{"--min", "0s", "--quiet", "1s"}} // neither hold hook nor relay
-	ends := func(t *testing.T, r world.Result, name, how, detail string) {
-		t.Helper()
-		for _, s := range r.Load.Sessions {
-			if s.Session == name {
-				t.Logf("%s: %s at %.2f s after %d messages: %s", name, s.How, s.At.Seconds(), s.Messages, s.Detail)
-				if s.How != how || !strings.Contains(s.Detail, detail) {
-					t.Errorf("not %q with %q", how, detail)
-				}
-				return
-			}
-		}
-		t.Errorf("no session %q", name)
-	}
-	t.Run("the application exits at once", func(t *testing.T) {
-		spec := streaming(world.GRPC, world.CallGRPCStream, world.Exit)
-		spec.Duration, spec.Sidecar = deletedAt+4*time.Second, bare
-		spec.Load = []world.Stream{{Name: "unanswered", Rate: 5, Delay: 3 * time.Second, Until: deletedAt}}
-		r := run(t, spec)
-		ends(t, r, "sends", "status 13", reset)
-		ends(t, r, "silent", "status 13", reset)
-		if n := r.Load.Kinds()["status 14"]; n == 0 || n != len(r.Load.Failures) {
-			t.Errorf("calls without an answer: %v", r.Load.Kinds())
-		}
-	})
-	t.Run("the application is graceful", func(t *testing.T) {
-		spec := streaming(world.GRPC, world.CallGRPCStream, world.Graceful)
-		spec.Sidecar = bare
-		spec.Sessions = append(spec.Sessions, world.Session{
-			Name: "finite", Call: world.CallGRPCStream, Every: time.Second, Messages: 7,
-		})
-		r := run(t, spec)
-		ends(t, r, "finite", "status 0", "")
-		kill, _ := r.Pods[0].Find("app", world.MarkKill)
-		for _, s := range r.Load.Sessions {
-			if s.Session != "finite" && (s.At < kill.At || kill.At < deletedAt+streamGrace-leeway) {
-				t.Errorf("ended before the SIGKILL: %+v", s)
-			}
-		}
-		ends(t, r, "sends", "status 13", reset)
-	})
-	t.Run("the relay's peer ends", func(t *testing.T) {
-		spec := streaming(world.GRPC, world.CallGRPCStream, world.Exit)
-		spec.Sidecar = unheld(true)
-		spec.Envoy.Lag = world.Never
-		for i := range spec.Sessions {
-			spec.Sessions[i].From = deletedAt + 2*time.Second
-		}
-		const peerEnds = deletedAt + 5*time.Second
-		spec.Events = append(spec.Events, world.Event{At: peerEnds, Delete: []int{1}})
-		r := run(t, spec)
-		ends(t, r, "sends", "status 13", reset)
-		for _, s := range r.Load.Sessions {
-			if s.Pod != "pod-1" || s.At < peerEnds || s.At > peerEnds+time.Second {
-				t.Errorf("%+v", s)
-			}
-		}
-	})
-	t.Run("nothing answers any more", func(t *testing.T) {
-		spec := streaming(world.GRPC, world.CallGRPCStream, world.Exit)
-		spec.Duration, spec.Load = deletedAt+10*time.Second, []world.Stream{{Rate: 5, Until: deletedAt - time.Second}}
-		// Between two messages: they come each second.
-		spec.Events = []world.Event{{At: deletedAt + time.Second/2, Unplug: []int{0}}}
-		r := run(t, spec)
-		ends(t, r, "sends", "kept", "")
-		for _, s := range r.Load.Sessions {
-			if s.Messages > 4 {
-				t.Errorf("it was not unplugged: %+v", s)
-			}
-		}
-	})
 }

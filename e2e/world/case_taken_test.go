@@ -58,6 +58,7 @@ func TestOnlyEnvoysOwnChecksFailOnATakenPort(t *testing.T) {
 // crossed with the end of a kept connection.
 func lostOnlyTo(t *testing.T, r world.Result, taken time.Duration) {
 	t.Helper()
+	onceEach(t, r)
 	crossed := 0
 	for _, f := range r.Load.Failures {
 		switch {

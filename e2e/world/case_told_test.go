@@ -100,7 +100,7 @@ func (row told) spec(lag time.Duration) world.Spec {
 	}
 	sidecar := holding(args...)
 	sidecar.HookDelay = 60 * time.Millisecond // as measured on a kubelet, without a CPU limit
-	load := []world.Stream{{Rate: rate / 2}, {Rate: rate / 2, Path: "/other"}}
+	load := []world.Stream{{Call: world.CallPost, Rate: rate / 2}, {Call: world.CallPost, Rate: rate / 2, Path: "/other"}}
 	return world.Spec{
 		Sidecar: sidecar, Protocol: row.protocol, TLS: row.tls, Grace: grace, Load: load,
 		Duration: deletedAt + row.limit + time.Second,

@@ -44,8 +44,17 @@ func lossless(t *testing.T, r world.Result) {
 	if n := len(r.Load.Failures); n > 0 {
 		t.Errorf("%d of %d requests lost: %v", n, r.Load.Sent, r.Load.Kinds())
 	}
+	onceEach(t, r)
 	if r.Load.Slowest > time.Second {
 		t.Errorf("the slowest request took %v", r.Load.Slowest)
+	}
+}
+
+// onceEach fails the test if a request that must not be sent again came to applications twice.
+func onceEach(t *testing.T, r world.Result) {
+	t.Helper()
+	if r.Replayed > 0 {
+		t.Errorf("%d requests were delivered twice", r.Replayed)
 	}
 }
 

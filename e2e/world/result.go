@@ -40,6 +40,8 @@ type Failure struct {
 	// Kind is "timeout", "reset", "stranger" (another service answered), "mixed up" (another request's answer came), the
 	// HTTP status, or "status 14" with gRPC's code.
 	Kind string
+	// Detail is what a client of CallGRPC was told beside the code.
+	Detail string
 	// Port is the client's of a CallTCP, which has no other name in Envoy's log.
 	Port uint16
 	// Flags are Envoy's response flags of the request (UF, UC, DC ...), Details its response code details, and

@@ -18,8 +18,8 @@ const mixedUp = "mixed up"
 
 // outcome is how a call went: the kind of failure, or "", and the client's port where Envoy's log needs it.
 type outcome struct {
-	kind string
-	port uint16
+	kind, detail string
+	port         uint16
 }
 
 // exchange makes one call.
@@ -36,7 +36,7 @@ func (r *run) exchange(s world.Stream, to string, id int) outcome {
 	case world.CallWebSocket:
 		o.kind = r.webSocket(ctx, s, to, id)
 	case world.CallGRPC:
-		o.kind = r.unary(ctx, s, to, id)
+		o.kind, o.detail = r.unary(ctx, s, to, id)
 	case world.CallGRPCStream:
 		o.kind = r.shortStream(ctx, to, id)
 	default:

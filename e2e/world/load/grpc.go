@@ -20,10 +20,10 @@ import (
 const shortOrder = "3 20ms"
 
 // unary makes one call with an answer, which takes the stream's delay.
-func (r *run) unary(ctx context.Context, s world.Stream, to string, id int) string {
+func (r *run) unary(ctx context.Context, s world.Stream, to string, id int) (kind, detail string) {
 	conn, err := r.grpcTo(to)
 	if err != nil {
-		return err.Error()
+		return err.Error(), ""
 	}
 	ask := Name(id)
 	if s.Delay > 0 {
@@ -31,7 +31,7 @@ func (r *run) unary(ctx context.Context, s world.Stream, to string, id int) stri
 	}
 	var answer talk.Text
 	err = conn.Invoke(named(ctx, id), talk.CallMethod, talk.Of(ask), &answer)
-	return spoken(answer.GetValue(), err)
+	return spoken(answer.GetValue(), err), status.Convert(err).Message()
 }
 
 // shortStream makes one call with several answers.

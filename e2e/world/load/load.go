@@ -156,7 +156,7 @@ func (r *run) request(s world.Stream, id int) {
 	r.took = append(r.took, took)
 	if how.kind != "" {
 		r.failures = append(r.failures, world.Failure{
-			ID: id, Stream: s.Name, At: sent.Sub(r.start), Took: took, Kind: how.kind, Port: how.port,
+			ID: id, Stream: s.Name, At: sent.Sub(r.start), Took: took, Kind: how.kind, Detail: how.detail, Port: how.port,
 		})
 	}
 }

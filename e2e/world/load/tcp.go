@@ -27,7 +27,7 @@ func (r *run) tcp(ctx context.Context, s world.Stream, to string, id int) outcom
 	if err == nil {
 		answer, err = l.read()
 	}
-	return outcome{answered(answer, err, id), l.port}
+	return outcome{kind: answered(answer, err, id), port: l.port}
 }
 
 // line is a TCP connection that carries lines.
