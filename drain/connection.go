@@ -241,6 +241,9 @@ func (l *ledger) close(now time.Time, e *Ended, ours bool) *connection {
 // forget folds a connection that is gone into its source's line.
 func (l *ledger) forget(cookie uint64, c *connection) {
 	delete(l.connections, cookie)
+	if c.probe {
+		c.source.probed(class{port: c.port, bytes: c.bytes}, c.born)
+	}
 	if c.young && !c.last.IsZero() {
 		// A FIN adds a byte, and whether it came is not told: without it equal connections stay equal.
 		c.bytes -= min(c.bytes, 1)

@@ -14,11 +14,6 @@ const (
 	maxClasses     = 64
 	// birthWindow: what a new connection sends in its first second is one message (a preface, settings, a request).
 	birthWindow = time.Second
-	// The kubelet's probes of one port: two a second, and what jitter may push together.
-	probeRate, probeBurst = 2, 4
-	// probeSegments is what one probe sends at the most: a gRPC check's frames, or a
-	// TLS handshake and a request (4 to 8 segments were measured of gRPC).
-	probeSegments = 16
 )
 
 // refusedSource stands for all whose SYNs the kernel refused: its counter names no address.
@@ -207,35 +202,18 @@ func (l *ledger) vanished(now time.Time) {
 	}
 }
 
-// refused enters SYNs that the kernel refused.
-func (l *ledger) refused(now time.Time, n uint64) {
+// refused enters SYNs that the kernel refused. silent: a single one may be the kubelet's.
+func (l *ledger) refused(now time.Time, n uint64, silent bool) {
 	s := l.source(refusedSource)
 	s.connections += n
+	if n == 1 && silent && l.probeDue(now) {
+		return
+	}
 	if n > 1 {
 		s.plain = now
 		return
 	}
 	s.unseen(class{}, now)
-}
-
-// probeLike tells whether a new connection from the node may be the kubelet's.
-func (l *ledger) probeLike(s *source, port uint16, now time.Time) bool {
-	if !s.node || s.counts {
-		return false
-	}
-	if s.tokens == nil {
-		s.tokens = map[uint16]*bucket{}
-	}
-	b := s.tokens[port]
-	if b == nil {
-		b = &bucket{tokens: probeBurst, at: now}
-		s.tokens[port] = b
-	}
-	if !b.take(now) {
-		s.counts = true
-		return false
-	}
-	return true
 }
 
 // reclassify judges all sources anew: what the pod's and the node's addresses are, and Envoy's, is asked only at the trigger.

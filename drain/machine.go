@@ -236,7 +236,8 @@ func (m *Machine) counted(now time.Time, e Counted) {
 	if n := e.Refused - m.refusedAt; m.uncovered() && e.Refused > m.refusedAt {
 		m.refused += n
 		if m.phase != Serving && m.exposed() {
-			m.ledger.refused(now, n)
+			// Where it has been quiet once, a single one in step with the kubelet's probes is one of them.
+			m.ledger.refused(now, n, m.released == ReasonQuiet)
 		}
 	}
 	m.refusedAt = max(m.refusedAt, e.Refused) // two files, read one after the other: the sum may step back

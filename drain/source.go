@@ -65,22 +65,7 @@ type source struct {
 	owed        int
 	checks
 	tokens map[uint16]*bucket
-}
-
-// bucket meters what may be probes of one port.
-type bucket struct {
-	tokens float64
-	at     time.Time
-}
-
-func (b *bucket) take(now time.Time) bool {
-	b.tokens = min(probeBurst, b.tokens+probeRate*now.Sub(b.at).Seconds())
-	b.at = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
+	probes map[class]*train // of the kubelet, by what they ask
 }
 
 // enter takes a message that may be one of a train.
