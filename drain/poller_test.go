@@ -37,6 +37,19 @@ func TestPollerThatIsTakenForACheckIsServedForTheLeastTime(t *testing.T) {
 	}
 }
 
+// A question before the drain, of a checker or of anybody behind the same NAT, says nothing of whom sends in it.
+func TestPollerWhoseSourceHasNotBeenToldIsServedAsLongAsTheSleep(t *testing.T) {
+	w := newWorld(t, Config{GracePeriod: 60 * time.Second})
+	w.check(envoy, 1)
+	w.later(time.Second)
+	w.trigger()
+	for w.since() < 40*time.Second {
+		w.once(envoy, 220)
+		w.run(time.Second)
+	}
+	w.wantReleased(trainLimit, 3*half)
+}
+
 // A session in which the client sends at an even pace: answered it looks like a check, unanswered it is owed an answer.
 func TestSessionInWhichTheClientSendsHoldsByWhetherItIsAnswered(t *testing.T) {
 	for name, c := range map[string]struct {

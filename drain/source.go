@@ -144,7 +144,7 @@ func (s *source) evict() {
 
 // discounts tells whether a train of this class is known to be no traffic.
 func (s *source) discounts(k class, since time.Duration) bool {
-	return since >= trainLimit || s.here || !s.plain.IsZero() || k.small || s.otherTraffic(k, since)
+	return since >= trainLimit || !s.told.IsZero() || !s.plain.IsZero() || k.small || s.otherTraffic(k, since)
 }
 
 // otherTraffic tells whether a source showed traffic beside a train: messages that came at no even spacing.

@@ -22,7 +22,6 @@ const (
 // One Envoy has a checker for each of its clusters, mostly on a connection of its own, and a cluster whose checker has not
 // been failed goes on sending. So a source is told when every checker of it that is known has been failed since the trigger.
 type checks struct {
-	here   bool      // asks the health port
 	last   time.Time // the last answer; zero if none
 	failed bool      // what it was
 	// told is when the last of the known checkers was failed; zero until one has been failed since the trigger.
@@ -62,7 +61,6 @@ func (m *Machine) checked(now time.Time, e Checked) {
 	default:
 		m.remember(s, e.Port, checker{last: now})
 	}
-	s.here = true
 }
 
 // remember enters a checker that has to be told.
