@@ -97,8 +97,13 @@ func sortFailures(t *testing.T, r world.Result) failures {
 	exit, _ := pod.Find("app", world.MarkExit)
 	term, _ := pod.Find("app", world.MarkTerm)
 	exposed := trigger(t, pod)
-	if exit.At < exposed || r.Spec.App.OnTerm == world.Graceful { // its listener died before the trigger
-		exposed = max(exposed, loggedAt(t, r, pod, `msg="port taken"`))
+	graceful := r.Spec.App.OnTerm == world.Graceful
+	if exit.At < exposed || graceful { // its listener died before the trigger, or by itself
+		taken, free := loggedAt(t, r, pod, `msg="port taken"`), max(exposed, term.At)
+		if taken > free+leeway {
+			t.Errorf("the port was taken %v after it could be", taken-free)
+		}
+		exposed = max(exposed, taken)
 	}
 	for _, one := range r.Load.Failures {
 		done := one.At + one.Took
@@ -110,7 +115,7 @@ func sortFailures(t *testing.T, r world.Result) failures {
 		case one.At <= exit.At && done > exit.At-leeway/5: // the mark is a moment later than the end
 			f.inFlight++
 		// Kept connections close from SIGTERM on.
-		case r.Spec.App.OnTerm == world.Graceful && one.Flags == "UC" && done >= term.At && one.At <= exit.At:
+		case graceful && one.Flags == "UC" && done >= term.At && one.At <= exit.At:
 			f.inFlight++
 		default:
 			f.other = append(f.other, one)
