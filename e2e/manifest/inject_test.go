@@ -131,7 +131,7 @@ func TestSidecarIsTheSameHoweverItIsInstalled(t *testing.T) {
 	}
 	want["env"] = env[:1]
 	component := workloads(t, "testdata/real")["queue"]
-	if got := hooks(component)["app"]; !reflect.DeepEqual(got, any(injected.Spec.Containers[0]["lifecycle"])) {
+	if got := hooks(component)["app"]; !reflect.DeepEqual(got, injected.Spec.Containers[0]["lifecycle"]) {
 		t.Errorf("the component's hook is %v", got)
 	}
 	if args := want["args"]; !reflect.DeepEqual(args, []any{"--grace-period=30s"}) {

@@ -108,7 +108,8 @@ func TestOtherStreamsPassUntouched(t *testing.T) {
 		"items: [{apiVersion: v1, kind: Pod, spec: {containers: [{name: a}]}}]\n", // of no kind
 		`{"kind":"List","apiVersion":"v1","items":[7,null,[]]}`,
 		"x: &a {metadata: {labels: {lameduck/inject: disabled}}}\ny: &b {}\napiVersion: v1\nkind: Pod\n<<: [*b, *a]\nspec: {containers: [{name: a}]}\n",
-		"x: &a {<<: *a}\napiVersion: v1\nkind: Pod\n<<: *a\n? &k spec\n: {containers: [{name: a}]}\nmetadata: {labels: &l {lameduck/inject: disabled}}\n",
+		"x: &a {<<: *a}\napiVersion: v1\nkind: Pod\nspec: {<<: *a, containers: [{name: lameduck}]}\n", // a merge of itself
+		"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {template: {spec: {containers: [{name: a}]}}}\n",
 		pod("containers: [{name: lameduck}, {name: a}]"),
 		pod("initContainers: [{name: lameduck}], containers: [{name: a}]"),
 	} {
@@ -144,6 +145,10 @@ func TestWhatCannotBeInjectedIsToldWithItsLine(t *testing.T) {
 		{head + "x: &x lifecycle\nspec: {template: {spec: {containers: [{name: a, *x : [7]}]}}}\n", "lifecycle is no mapping"},
 		{head + "x: &x {lifecycle: {}}\nspec: {template: {spec: {containers: [{<<: [*x], name: a}]}}}\n", "it is another's too"},
 		{head + "x: &x {initContainers: []}\nspec: {template: {spec: {<<: *x, containers: [{name: a}]}}}\n", "initContainers are another object's too"},
+		{head + "spec: {template: {spec: {<<: {initContainers: []}, containers: [{name: a}]}}}\n", "initContainers are another object's too"},
+		{head + "spec: {template: {spec: {containers: [{<<: {lifecycle: {}}, name: a}]}}}\n", "it is another's too"},
+		{head + "spec:\n  template:\n    spec:\n      containers: [{name: a}]\n      initContainers: &x\n", "without anchor, tag"},
+		{head + "spec:\n  template:\n    spec:\n      containers:\n        - name: a\n          lifecycle: !!null\n", "inject cannot"},
 		{head + "spec: {replicas: {{ .Values.replicas }}}\n", "line 8: {{ is a template's: render it first"},
 		{head + "spec:\n  {{- if .x }}\n  a: 1\n  {{- end }}\n", "render the template first"},
 		{good + "a: [1,\n", "it is no YAML: line"},
@@ -162,6 +167,62 @@ func TestEveryFaultOfAStreamIsTold(t *testing.T) {
 	_, _, err := Stream([]byte(bad+"---\n"+bad), nil)
 	if told := (*Error)(nil); !errors.As(err, &told) || len(told.Remarks) != 4 || told.Remarks[3].Line != 7 {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestAFaultIsToldOfItsOwnObjectOnly(t *testing.T) {
+	_, _, err := Stream([]byte("apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  spec: {a: , a: , containers: [{name: a, name: b}]}\n- apiVersion: v1\n  kind: Pod\n  spec: {containers: [{name: a}]}\n"), nil)
+	if told := (*Error)(nil); !errors.As(err, &told) || len(told.Remarks) != 1 || told.Remarks[0].Line != 6 {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is added goes where a person would write it, and a comment stays with what it is above.
+func TestWhereItIsWritten(t *testing.T) {
+	head := "apiVersion: v1\nkind: Pod\n"
+	sidecar := func(pad, inner string) string {
+		return pad + "- name: lameduck\n" + pad + inner + "image: lameduck:dev\n"
+	}
+	hook := func(pad string) string {
+		return "\n" + pad + "lifecycle:\n" + pad + "  preStop:\n" + pad + "    httpGet: {path: /hold, port: 8420}"
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"above its comments":     {"spec:\n  # two\n  # lines\n  containers: [{name: lame}]\n", "spec:\n  initContainers:\n" + sidecar("    ", "  ")},
+		"below other comments":   {"spec:\n  # two\n\n  # lines\n  containers: [{name: lame}]\n", "spec:\n  # two\n\n  initContainers:\n"},
+		"a remark on its column": {"spec: # here\n      containers: [{name: lame}]\n", "spec: # here\n      initContainers:\n" + sidecar("            ", "  ")},
+		"a text like a comment":  {"spec:\n  a: 'b\n  # c'\n  containers: [{name: lame}]\n", "  # c'\n  initContainers:\n"},
+		"dashes on the column":   {"spec:\n    containers:\n    - name: a\n", "spec:\n    initContainers:\n" + sidecar("    ", "  ")},
+		"first of the list":      {"spec:\n  containers: [{name: lame}]\n  initContainers:\n  # why\n  - name: b\n", "  initContainers:\n" + sidecar("  ", "  ")},
+		"after the image":        {"spec:\n  containers:\n  - image: b # so\n    name: a # and so\n", "name: a # and so" + hook("    ") + "\n"},
+		"at the end":             {"spec:\n  containers:\n  - name: a", "- name: a" + hook("    ")},
+		"before what is long":    {"spec:\n  containers:\n  - name: >-\n      a\n    # ports\n    ports: []\n", "      a" + hook("    ") + "\n    # ports\n    ports: []\n"},
+		"before all of it":       {"spec:\n  containers:\n    # one\n  - name: >-\n      a\n", "    # one\n  - lifecycle:\n      preStop:\n        httpGet: {path: /hold, port: 8420}\n    name: >-\n"},
+		"no break that shows":    {"spec:\n  containers:\n  - name: a\n    image: \"a\u2028b\"\n", "\n    lifecycle:\n"},
+	} {
+		out, _, err := Stream([]byte(head+c.text), nil)
+		if err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v:\n%s\nhas no\n%s", name, err, out, c.want)
+		}
+	}
+}
+
+// A default is for many pods, and not all of them have each container; an annotation is for one.
+func TestOnlyAnAnnotationNamesAContainerThatIsNotThere(t *testing.T) {
+	for text, want := range map[string]int{
+		pod("containers: [{name: a}]"): 0,
+		pod("containers: [{name: a}]}\nmetadata: {annotations: {lameduck/hold: none}"):     0,
+		pod("containers: [{name: a}]}\nmetadata: {annotations: {lameduck/hold: 'a,b, c'}"): 2,
+	} {
+		if _, remarks, err := Stream([]byte(text), map[string]string{"hold": "other"}); err != nil || len(remarks) != want {
+			t.Errorf("%s: %v, %v", text, remarks, err)
+		}
+	}
+}
+
+func TestItemsOfATypedListAreOfItsKind(t *testing.T) {
+	out, _, err := Stream([]byte("apiVersion: apps/v1\nkind: DeploymentList\nitems:\n- spec: {template: {spec: {containers: [{name: a}]}}}\n"), nil)
+	if err != nil || !strings.Contains(string(out), "- spec: {template: {spec: {initContainers: [{name: lameduck, ") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
 

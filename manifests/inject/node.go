@@ -17,7 +17,7 @@ func decoder(text []byte) func() (*yaml.Node, error) {
 }
 
 // place is a node of a document. A shared one is reached by an alias or a merge key, or lies within what an alias refers
-// to: it can be read, and not be edited for one pod alone.
+// to: it can be read, and not be edited for one pod alone. One that is not shared stands under its own key.
 type place struct {
 	node   *yaml.Node // nil: there is none
 	line   int        // of the node, or of the alias that stands for it
@@ -116,9 +116,7 @@ func (t *tree) find(m place, key string, seen map[*yaml.Node]bool) (found place)
 		found = t.find(value, key, seen)
 		for _, item := range value.items() {
 			if found.node == nil {
-				merged := t.at(item, value)
-				merged.shared = true
-				found = t.find(merged, key, seen)
+				found = t.find(t.at(item, value), key, seen)
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func (w *work) value(annotations place, name string) (value string, annotated bo
 func (w *work) addSidecar(spec, inits place, sidecar *yaml.Node, shape shape) error {
 	m := spec.node
 	switch own := index(m, "initContainers"); {
-	case inits.node != nil && (inits.shared || own < 0):
+	case inits.shared:
 		return errors.New("its initContainers are another object's too, by an alias or a merge key: write them out")
 	case own >= 0 && (inits.absent() || inits.node.Kind == yaml.SequenceNode && len(inits.items()) == 0):
 		return w.setValue(m, own, sequence(0, sidecar), shape)
@@ -147,7 +147,7 @@ func (w *work) holdContainer(c place, name string, shape shape) error {
 	switch {
 	case c.node.Kind != yaml.MappingNode:
 		return errors.New("it is no mapping")
-	case c.shared || lifecycle.node != nil && (lifecycle.shared || own < 0):
+	case c.shared || lifecycle.shared:
 		return errors.New("it is another's too, by an alias or a merge key: write it out")
 	case own < 0:
 		return w.addPair(c.node, afterImage(c.node), "lifecycle", clone(w.parts.hold), shape)

@@ -129,9 +129,8 @@ func (e *editor) intoFlow(c, added *yaml.Node, asJSON bool) error {
 		e.insert(at, text[1:len(text)-1])
 		return nil
 	}
-	first := c.Content[0]
-	prefix := e.source.blanks(first.Line)
-	if first.Line == c.Line || len([]rune(prefix)) != first.Column-1 {
+	prefix := e.source.blanks(c.Content[0].Line)
+	if c.Content[0].Line == c.Line {
 		space := ""
 		if !asJSON {
 			space = " "
