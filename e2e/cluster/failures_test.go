@@ -108,6 +108,10 @@ func drainsUnseen(t *testing.T, r cluster.Row) {
 			t.Errorf("%s left no last words", p.Name)
 		}
 	}
+	// The least that a pod is held by default, and the quiet window.
+	if soonest := max(10*time.Second, r.Lagged()+5*time.Second); r.EndedAfter() > soonest+3*soon {
+		t.Errorf("a pod ended after %v, and %v would do", r.EndedAfter(), soonest)
+	}
 }
 
 // losesWhatIsInFlight allows for what an application that exits at once takes with it, and for what the kernel refuses
