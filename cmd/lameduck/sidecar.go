@@ -18,6 +18,7 @@ import (
 
 	"lameduck/drain"
 	"lameduck/drain/admin"
+	"lameduck/drain/host"
 	"lameduck/drain/kube"
 	"lameduck/netns"
 	"lameduck/netns/sockdiag"
@@ -60,6 +61,7 @@ func runSidecar(ctx context.Context, o options, env []string, signals <-chan os.
 	s.startControl(ctx, o.drain.NodeIPs, places)
 	s.startDiscovery(ctx)
 	s.startWatching(ctx)
+	s.startService(ctx)
 	s.work.Go(func() { s.obey(ctx, signals) })
 	if _, err := s.drain.Run(ctx); err != nil {
 		fmt.Fprintf(stderr, "lameduck: %v\n", err)
@@ -76,6 +78,7 @@ func (s *sidecar) obey(ctx context.Context, signals <-chan os.Signal) {
 			if signal != syscall.SIGTERM {
 				s.logger.Info("taken for SIGTERM", "signal", signal.String())
 			}
+			s.service.Stopping()
 			s.drain.Terminate()
 		case <-ctx.Done():
 			return
@@ -111,13 +114,14 @@ func (o options) certificate(logger *slog.Logger) (*admin.Certificate, error) {
 
 // sidecar holds the parts of a running lameduck together.
 type sidecar struct {
-	logger *slog.Logger
-	spoken io.Writer // takes the last words, and never fails or blocks
-	drain  *drain.Drain
-	taker  *takeover.Takeover
-	kernel kernel
-	kube   *kube.Discovery
-	work   sync.WaitGroup
+	logger  *slog.Logger
+	spoken  io.Writer // takes the last words, and never fails or blocks
+	drain   *drain.Drain
+	taker   *takeover.Takeover
+	kernel  kernel
+	kube    *kube.Discovery
+	service *host.Service // nil where systemd does not run this
+	work    sync.WaitGroup
 }
 
 func (s *sidecar) build(o options) {
@@ -165,6 +169,17 @@ func (s *sidecar) startWatching(ctx context.Context) {
 			s.drain.Degrade(true, "destroy events have ended (%v): traffic cannot be watched, the hold is a sleep", err)
 		}
 	})
+}
+
+// startService tells systemd, where it runs this as a service of Type=notify.
+func (s *sidecar) startService(ctx context.Context) {
+	service, err := host.Find(s.logger)
+	if err != nil {
+		s.logger.Warn("systemd's watchdog is not fed", "error", err)
+	}
+	if s.service = service; service != nil {
+		s.start(ctx, "notify", func(ctx context.Context) error { return service.Run(ctx, s.drain) })
+	}
 }
 
 // speak writes the last words where they outlive the pod.
