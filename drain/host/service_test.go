@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -88,7 +89,7 @@ func start(t *testing.T, d Drain) *Service {
 	go func() { ended <- service.Run(ctx, d) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != context.Canceled {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
