@@ -24,7 +24,7 @@ type handler struct {
 // ServeHTTP answers GET on the five paths, and gRPC's calls. The body of a GET is never read, and its connection is closed.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	calls := isCall(r)
-	if conn := connOf(r); r.ContentLength != 0 && !calls || conn != nil && conn.limiter.crowded() {
+	if conn := connOf(r); r.ContentLength != 0 && !calls || conn != nil && conn.asks() {
 		w.Header().Set("Connection", "close")
 	}
 	if calls {

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"net"
+	"net/netip"
 	"sync"
+	"time"
 )
 
 const (
@@ -14,24 +16,26 @@ const (
 	maxHolds = 128
 )
 
-// limiter bounds the connections of a listener. A connection above the bound waits unread, those behind it
-// in the kernel's backlog.
+// limiter bounds the connections of a listener. A connection above the bound displaces one of the source that has most.
 //
 // Holds are the difficulty: each keeps its connection for minutes, so many of them could keep health checks out, and
 // turning one away would end the life of its container at once (a hook that fails is followed by SIGTERM). So a hold
-// gives its place back, and only a hold above maxHolds keeps it. At the very worst new connections wait,
-// unanswered. For a hold that is still a hold, and nobody's hold is ever ended early.
+// gives its place back, and only a hold above maxHolds keeps it. At the very worst, where holds have all places, new
+// connections wait, unanswered. For a hold that is still a hold, and nobody's hold is ever ended early.
 type limiter struct {
 	net.Listener
-	places chan struct{}
-	holds  chan struct{}
-	once   sync.Once
-	closed chan struct{}
+	crowd    crowd
+	patience time.Duration // as the constant, longer in tests
+	places   chan struct{}
+	holds    chan struct{}
+	once     sync.Once
+	closed   chan struct{}
 }
 
 func limit(listener net.Listener, connections, holds int) *limiter {
 	return &limiter{
 		Listener: listener,
+		patience: patience,
 		places:   make(chan struct{}, connections),
 		holds:    make(chan struct{}, holds),
 		closed:   make(chan struct{}),
@@ -44,18 +48,47 @@ func (l *limiter) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case l.places <- struct{}{}:
-		return &limited{Conn: conn, limiter: l, slot: l.places}, nil
-	case <-l.closed:
+	one := &limited{Conn: conn, limiter: l, slot: l.places, source: sourceOf(conn)}
+	if !l.takePlace(one.source) {
 		_ = conn.Close()
 		return nil, net.ErrClosed
 	}
+	l.crowd.enter(one)
+	return one, nil
 }
 
-// crowded tells that connections are no longer to be kept alive: so the last quarter of the places is never
-// taken by idle ones.
-func (l *limiter) crowded() bool { return len(l.places) > cap(l.places)*3/4 }
+// takePlace waits for a place; false: the listener is closed.
+func (l *limiter) takePlace(source netip.Addr) bool {
+	for {
+		select {
+		case l.places <- struct{}{}:
+			return true
+		default:
+		}
+		var later <-chan time.Time
+		switch oldest, wait := l.crowd.displaced(source, l.patience); {
+		case oldest == nil: // all are holds
+		case wait <= 0:
+			_ = oldest.Close()
+			continue
+		default:
+			later = time.After(wait)
+		}
+		select {
+		case l.places <- struct{}{}:
+			return true
+		case <-later:
+		case <-l.closed:
+			return false
+		}
+	}
+}
+
+// crowded tells that a connection is no longer to be kept alive: so the last quarter of the places is never taken by idle
+// ones of one source.
+func (l *limiter) crowded(one *limited) bool {
+	return len(l.places) > cap(l.places)*3/4 && l.crowd.largest(one)
+}
 
 // Close stops accepting; it may be called more than once.
 func (l *limiter) Close() error {
@@ -67,11 +100,18 @@ func (l *limiter) Close() error {
 type limited struct {
 	net.Conn
 	limiter *limiter
+	source  netip.Addr
 
 	mu     sync.Mutex
 	slot   chan struct{} // what it occupies; nil once it is closed
 	left   func()        // called at the close
 	closed bool
+}
+
+// asks is said of a connection with a request; it tells whether its answer has to be the last.
+func (c *limited) asks() (last bool) {
+	c.limiter.crowd.asked(c)
+	return c.limiter.crowded(c)
 }
 
 // hold moves the connection from the places to the holds, where there is room. It stays a hold until it is closed,
@@ -82,6 +122,7 @@ func (c *limited) hold() {
 	if c.slot != c.limiter.places {
 		return
 	}
+	c.limiter.crowd.leave(c)
 	select {
 	case c.limiter.holds <- struct{}{}:
 		c.slot = c.limiter.holds
@@ -114,6 +155,7 @@ func (c *limited) Close() error {
 		left()
 	}
 	err := c.Conn.Close()
+	c.limiter.crowd.leave(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.slot != nil {
