@@ -221,17 +221,15 @@ func (l *ledger) close(now time.Time, e *Ended, ours bool) *connection {
 	case c == nil && hollow && ours: // a peer's probe, or a loop, that lameduck has reset
 		return nil
 	case c == nil && hollow:
-		if len(l.voids) < maxVoids {
-			l.voids = append(l.voids, void{s.Remote.Addr(), s.Local.Port(), now})
-		} else {
-			l.enterVoid(s.Remote.Addr(), s.Local.Port(), now)
-		}
+		l.void(void{from: s.Remote.Addr(), port: s.Local.Port(), at: now})
 		return nil
 	case c == nil:
 		c = l.open(now, s, false)
 	case !hollow:
 		l.progress(now, c, s)
 		c.answered(now, s)
+	case !ours && !c.probe:
+		l.void(void{from: s.Remote.Addr(), port: s.Local.Port(), at: now, known: true})
 	}
 	c.check = c.check || e.Check
 	l.forget(s.Cookie, c)

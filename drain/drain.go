@@ -65,7 +65,7 @@ type Drain struct {
 	logger   *slog.Logger
 	inbox    chan Event          // rare: triggers, takeovers, degradations
 	heard    chan sockdiag.Event // destroy events
-	checks   chan Event          // of health checks; these may be dropped when full
+	checks   chan Event          // of health checks, and of resets on taken ports
 	asks     chan func()         // run by the owner between two events
 	started  chan struct{}       // closed at the trigger
 	released chan struct{}       // closed at the hold's release

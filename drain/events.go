@@ -58,6 +58,11 @@ type (
 	}
 	// CheckerLeft: a connection on which the health port was asked is about to close.
 	CheckerLeft struct{ Source netip.AddrPort }
+	// Cut: lameduck has reset a connection on a taken port, of which the kernel tells next to nothing.
+	Cut struct {
+		Source netip.Addr
+		Port   uint16 // the taken one
+	}
 	// Envoys are addresses that count as Envoy, beside those of the configuration.
 	Envoys struct{ Addresses []netip.Addr }
 	// Degraded: something that lameduck needs cannot be had.
@@ -92,6 +97,7 @@ func (Took) event()         {}
 func (Gave) event()         {}
 func (Checked) event()      {}
 func (CheckerLeft) event()  {}
+func (Cut) event()          {}
 func (Envoys) event()       {}
 func (Degraded) event()     {}
 func (Tick) event()         {}

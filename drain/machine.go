@@ -58,6 +58,7 @@ type Machine struct {
 	refusedAt uint64 // the counter at its last reading
 	refused   uint64
 	segments  uint64
+	sampledAt uint64 // these at the last sample
 
 	owed, connections int
 	due               time.Time // when quiet, as settled last; zero while owed
@@ -124,7 +125,7 @@ func (m *Machine) Next(now time.Time, event Event) []Effect {
 // settles tells whether an event may lead to a conclusion. The others only postpone one, and may come by the thousand.
 func settles(event Event) bool {
 	switch event.(type) {
-	case Ended, Counted, Lost, Checked, CheckerLeft, Listening, ListenerDied:
+	case Ended, Cut, Counted, Lost, Checked, CheckerLeft, Listening, ListenerDied:
 		return false
 	}
 	return true
@@ -147,6 +148,8 @@ func (m *Machine) watched(now time.Time, event Event) {
 			}
 			m.fresh = m.fresh && len(m.ledger.voids) == 0
 		}
+	case Cut:
+		m.ledger.enterVoid(e.Source, e.Port, now)
 	case Lost:
 		m.lost(now)
 		m.do(Sample{})
@@ -275,7 +278,8 @@ func (m *Machine) sampled(now time.Time, e Sampled) {
 			m.ledger.observe(now, s, m.first)
 		}
 	}
-	m.ledger.sift(m.listens)
+	m.ledger.sift(m.listens, m.segments != m.sampledAt)
+	m.sampledAt = m.segments
 	for _, p := range m.ports {
 		p.dying = false
 		if !p.seen && p.state == portListening {

@@ -54,6 +54,8 @@ func (d *Drain) Took(e takeover.Event) {
 		d.post(Gave{e.Listener})
 	case takeover.CheckFailed:
 		d.check(Checked{Source: e.Remote.Addr(), Port: e.Remote.Port(), Failed: true, Taken: true})
+	case takeover.Reset:
+		d.check(Cut{Source: e.Remote.Addr().Unmap(), Port: e.Listener.Addr.Port()})
 	}
 }
 
@@ -62,20 +64,15 @@ func (d *Drain) Checked(source netip.AddrPort, failed bool) {
 	d.check(Checked{Source: source.Addr(), Port: source.Port(), Failed: failed})
 }
 
-// CheckerLeft hears that a connection on which the health port was asked is about to close. It waits for its turn: were it
-// dropped, that checker would be waited for in vain.
-func (d *Drain) CheckerLeft(source netip.AddrPort) {
-	select {
-	case d.checks <- CheckerLeft{source}:
-	case <-d.done:
-	}
-}
+// CheckerLeft hears that a connection on which the health port was asked is about to close.
+func (d *Drain) CheckerLeft(source netip.AddrPort) { d.check(CheckerLeft{source}) }
 
-// check drops what comes faster than the owner takes it: the next check says the same.
-func (d *Drain) check(c Checked) {
+// check waits for its turn. Were a check dropped where they come faster than the owner takes them, its checker would not be
+// known, and not be waited for; and were its end, in vain.
+func (d *Drain) check(e Event) {
 	select {
-	case d.checks <- c:
-	default:
+	case d.checks <- e:
+	case <-d.done:
 	}
 }
 

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"testing"
@@ -247,6 +248,28 @@ func TestCheckersThatLeaveAreForgotten(t *testing.T) {
 	if n := w.m.ledger.untold(); n > 10 {
 		t.Errorf("%d checkers are remembered", n)
 	}
+}
+
+// Nobody can crowd a checker out of what is remembered, whatever asks while the owner is busy.
+func TestCheckThatComesWhileTheOwnerIsBusyIsKnown(t *testing.T) {
+	inBubble(t, Config{Envoy: []netip.Prefix{netip.PrefixFrom(envoy, 32)}, Min: 10 * time.Second, TrustChecks: true}, func(r *running) {
+		r.kernel.set(func(k *fakeKernel) { k.stop = time.Second })
+		go func() { _ = r.AppHealth(context.Background()) }()
+		synctest.Wait()
+		go func() {
+			for port := range uint16(1000) {
+				r.Checked(netip.AddrPortFrom(scraper, port), false)
+			}
+			r.Checked(netip.AddrPortFrom(envoy, 1), false)
+		}()
+		time.Sleep(2 * time.Second)
+		hold := r.hold()
+		r.Trigger("drain")
+		r.Checked(netip.AddrPortFrom(envoy, 2), true)
+		if held := <-hold; held < 10*time.Second {
+			t.Errorf("held %v", held)
+		}
+	})
 }
 
 // A check of any kind that was failed on a taken port stands in its source's line.

@@ -105,7 +105,9 @@ func (t *Takeover) welcome(ctx context.Context, c *net.TCPConn, l Listener) {
 		linger(c)
 	case v.kind == lost:
 	default:
-		t.relay(ctx, own, l.Addr.Port(), v.kind == pass)
+		if t.relay(ctx, own, l.Addr.Port(), v.kind == pass) && ctx.Err() == nil {
+			t.opts.Notify(Event{Kind: Reset, Listener: l, Remote: own.remote, Time: time.Now()})
+		}
 	}
 }
 

@@ -24,10 +24,15 @@ const (
 	cut                   // the source was reset, and so the destination
 )
 
+// joined is how a relay ended.
+type joined struct {
+	shunned bool // the server reset its connection before it had sent a byte
+	reset   bool // the client was there still, and was reset for the server's sake
+}
+
 // join copies both ways until both directions have ended, passes half-closes on as such and resets as resets, and closes
 // both connections. hear, if not nil, passes the client's first bytes on; if it says so, both connections are reset.
-// join reports whether the server reset its connection before it had sent a byte.
-func join(client, server *net.TCPConn, hear func() (stop bool)) (shunned bool) {
+func join(client, server *net.TCPConn, hear func() (stop bool)) joined {
 	c, s := &side{TCPConn: client}, &side{TCPConn: server}
 	type end struct {
 		n   int64
@@ -53,7 +58,10 @@ func join(client, server *net.TCPConn, hear func() (stop bool)) (shunned bool) {
 	}
 	client.Close()
 	server.Close()
-	return d.n == 0 && d.how == cut && !errors.Is(d.err, net.ErrClosed)
+	return joined{
+		shunned: d.n == 0 && d.how == cut && !errors.Is(d.err, net.ErrClosed),
+		reset:   d.how == cut && up != cut,
+	}
 }
 
 // carry copies one direction: splice(2), since nothing wraps the connections. The kernel reports a reset once, to

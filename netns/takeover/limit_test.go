@@ -36,7 +36,7 @@ func TestTakerProcess(t *testing.T) {
 	if _, err := in.ReadString('\n'); err != nil { // the parent has set the limit
 		t.Fatal(err)
 	}
-	holds := make(chan Event, 10)
+	holds := make(chan Event, 1<<16)
 	taker := New(Options{
 		Targets: toPeer, DialTimeout: watchdog, // a busy machine's slowness is no peer's death
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Notify: func(e Event) { holds <- e },

@@ -43,13 +43,16 @@ const (
 	Released
 	// CheckFailed: a health check on a taken port was answered by what fails it.
 	CheckFailed
+	// Reset: a connection on a taken port was reset by lameduck: its peer reset it, or none accepted. The kernel tells
+	// nothing of such a one. Connections that bore the loop mark, and health checks, are left out.
+	Reset
 )
 
 // Event is told to Options.Notify.
 type Event struct {
 	Kind     EventKind
 	Listener Listener
-	Remote   netip.AddrPort // CheckFailed: who asked
+	Remote   netip.AddrPort // CheckFailed, Reset: who asked
 	Time     time.Time
 }
 

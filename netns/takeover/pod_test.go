@@ -94,16 +94,23 @@ func layPod(sysctls []string) error {
 type world struct {
 	t      *testing.T
 	taker  *Takeover
-	events chan Event
+	events chan Event // but for resets
+	resets chan Event
 	log    *lines
 }
 
 // run starts a takeover that relays to the targets, and ends it with the test.
 func run(t *testing.T, opts Options, change func(*system)) *world {
 	t.Helper()
-	w := &world{t: t, events: make(chan Event, 1024), log: &lines{changed: make(chan struct{}, 1)}}
+	w := &world{t: t, events: make(chan Event, 1024), resets: make(chan Event, 1024), log: &lines{changed: make(chan struct{}, 1)}}
 	opts.Logger = slog.New(slog.NewTextHandler(w.log, nil))
-	opts.Notify = func(e Event) { w.events <- e }
+	opts.Notify = func(e Event) {
+		if e.Kind == Reset {
+			w.resets <- e
+			return
+		}
+		w.events <- e
+	}
 	sys := kernel()
 	if change != nil {
 		change(&sys)

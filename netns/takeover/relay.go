@@ -16,13 +16,13 @@ const tries = 3
 var errNoPeer = errors.New("takeover: no peer accepts")
 
 // relay passes the connection on to a peer until both sides have ended. What is yet unread of it is passed on too.
-// decided: its first bytes have told that it is no health check.
-func (t *Takeover) relay(ctx context.Context, l *link, port uint16, decided bool) {
+// decided: its first bytes have told that it is no health check. It reports whether it has reset the client.
+func (t *Takeover) relay(ctx context.Context, l *link, port uint16, decided bool) (hasReset bool) {
 	server, p, err := t.dialPeer(ctx, port)
 	if err != nil {
 		t.failed.Add(1)
 		reset(l.client)
-		return
+		return true
 	}
 	defer t.peers.done(p)
 	defer server.Close()
@@ -34,9 +34,11 @@ func (t *Takeover) relay(ctx context.Context, l *link, port uint16, decided bool
 	if !decided {
 		hear = func() bool { return t.hearLate(l) }
 	}
-	if join(l.client, server, hear) {
+	e := join(l.client, server, hear)
+	if e.shunned {
 		t.peers.suspect(p)
 	}
+	return e.reset
 }
 
 // dialPeer finds a peer that accepts; its caller tells peers.done when the connection has ended.

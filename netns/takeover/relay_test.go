@@ -140,6 +140,48 @@ func TestClientsResetIsPassedOn(t *testing.T) {
 	})
 }
 
+// What lameduck resets for its peer's sake is told, since the kernel says nothing of it; what a client resets the kernel tells.
+func TestOnlyClientsThatAreResetForTheirPeersSakeAreTold(t *testing.T) {
+	inPod(t, func(t *testing.T) {
+		peer := serveAt(t, at(peerIP, 9090), func(c *net.TCPConn) {
+			b := make([]byte, 1)
+			if firstRead(c, b) && b[0] == 'R' {
+				_, _ = io.WriteString(c, "answer")
+				reset(c)
+			}
+		})
+		w := run(t, Options{Targets: toPeer}, nil)
+		w.take(appListener)
+		talk := func(first string) net.Conn {
+			c := dialFrom(t, clientIP, appListener.Addr)
+			_, _ = io.WriteString(c, first)
+			return c
+		}
+		ends := talk("F")
+		_, _ = io.ReadAll(ends)
+		_ = ends.Close()
+		reset(talk("F").(*net.TCPConn))
+		c := talk("R")
+		_, _ = io.ReadAll(c)
+		if e := receive(t, w.resets); e.Remote != addrPort(c.LocalAddr()) || e.Listener != appListener || e.Time.IsZero() {
+			t.Errorf("got %+v", e)
+		}
+		peer.end()
+		c, err := net.Dial("tcp", appListener.Addr.String())
+		if err == nil { // accepted before the peer's death is known
+			_, _ = io.ReadAll(c)
+			if e := receive(t, w.resets); e.Remote != addrPort(c.LocalAddr()) {
+				t.Errorf("got %+v", e)
+			}
+			_ = c.Close()
+		}
+		until(t, "the relays end", func() bool { return w.taker.Stats().Open == 0 })
+		if len(w.resets) > 0 {
+			t.Errorf("also told: %+v", <-w.resets)
+		}
+	})
+}
+
 func TestManyBytesPassBothWaysUnchanged(t *testing.T) {
 	inPod(t, func(t *testing.T) {
 		_, c := relayed(t, echo)
