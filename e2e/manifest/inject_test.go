@@ -100,63 +100,62 @@ func TestInjectTakesTheOptionsOfThePolicy(t *testing.T) {
 	}
 }
 
-// The sidecar is the same whoever adds it: the policy's and inject's know their pod, for the Event and for --relay-to=auto,
-// which the component leaves to discovery/; and the component's has the grace period that lameduck takes anyway.
-func TestSidecarIsTheSameHoweverItIsInstalled(t *testing.T) {
+// injected is what inject adds to a pod that says nothing of itself.
+func injected(t *testing.T) (sidecar map[string]any, lifecycle any) {
+	t.Helper()
 	out, _, err := inject.Stream([]byte("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a}]}\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var injected struct {
+	var pod struct {
 		Spec struct{ InitContainers, Containers []map[string]any }
 	}
-	if err := yaml.Unmarshal(out, &injected); err != nil {
+	if err := yaml.Unmarshal(out, &pod); err != nil {
 		t.Fatal(err)
 	}
-	want := injected.Spec.InitContainers[0]
-	if got := policy(t, "sidecar"); !reflect.DeepEqual(got, want) {
-		t.Errorf("the policy's is\n%v\nnot\n%v", got, want)
-	}
-	if got := policy(t, "hold"); !reflect.DeepEqual(got["lifecycle"], injected.Spec.Containers[0]["lifecycle"]) {
-		t.Errorf("the policy's hook is %v, not %v", got, injected.Spec.Containers[0]["lifecycle"])
-	}
+	return pod.Spec.InitContainers[0], pod.Spec.Containers[0]["lifecycle"]
+}
 
-	env := want["env"].([]any)
-	names := []string{}
-	for _, variable := range env {
-		names = append(names, variable.(map[string]any)["name"].(string))
+func TestPolicyAddsWhatInjectAdds(t *testing.T) {
+	sidecar, lifecycle := injected(t)
+	if got := policy(t, "sidecar"); !reflect.DeepEqual(got, sidecar) {
+		t.Errorf("the policy's is\n%v\nnot\n%v", got, sidecar)
 	}
-	if !slices.Equal(names, []string{"NODE_IP", "POD_NAME", "POD_UID"}) {
-		t.Errorf("variables %q", names)
+	if got := policy(t, "hold")["lifecycle"]; !reflect.DeepEqual(got, lifecycle) {
+		t.Errorf("the policy's hook is %v, not %v", got, lifecycle)
 	}
-	want["env"] = env[:1]
-	component := workloads(t, "testdata/real")["queue"]
-	if got := hooks(component)["app"]; !reflect.DeepEqual(got, injected.Spec.Containers[0]["lifecycle"]) {
-		t.Errorf("the component's hook is %v", got)
-	}
+}
+
+// The component and the two Deployments are less by a little: POD_NAME and POD_UID, which the Event and --relay-to=auto need,
+// are in discovery/. The component has no --grace-period, and lameduck then takes it for 30 s.
+func TestManifestsHaveTheSidecarThatInjectAdds(t *testing.T) {
+	want, lifecycle := injected(t)
 	if args := want["args"]; !reflect.DeepEqual(args, []any{"--grace-period=30s"}) {
 		t.Errorf("arguments %v", args)
 	}
+	env := want["env"].([]any)
+	if got := names(env); !slices.Equal(got, []string{"NODE_IP", "POD_NAME", "POD_UID"}) {
+		t.Errorf("variables %q", got)
+	}
 	delete(want, "args")
+	want["env"] = env[:1]
+	component := workloads(t, "testdata/real")["queue"]
 	if got := component["initContainers"].([]any)[0]; !reflect.DeepEqual(got, any(want)) {
 		t.Errorf("the component's is\n%v\nnot\n%v", got, want)
 	}
+	if got := hooks(component)["app"]; !reflect.DeepEqual(any(got), lifecycle) {
+		t.Errorf("the component's hook is %v", got)
+	}
 	all := sidecars(t)
-	for from, drop := range map[string][]string{"native": {"args"}, "plain": {"args", "restartPolicy"}} {
-		expected := map[string]any{}
-		for key, value := range want {
-			expected[key] = value
-		}
-		for _, key := range drop {
-			delete(expected, key)
-			delete(all[from], key)
-		}
-		if from == "plain" { // Kubernetes < 1.29 has one address for a node
-			expected["env"] = flowYAML(t, `[{name: NODE_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}]`)
-		}
-		if !reflect.DeepEqual(all[from], expected) {
-			t.Errorf("%s is\n%v\nnot\n%v", from, all[from], expected)
-		}
+	delete(all["native"], "args")
+	if !reflect.DeepEqual(all["native"], want) {
+		t.Errorf("native is\n%v\nnot\n%v", all["native"], want)
+	}
+	delete(all["plain"], "args")
+	delete(want, "restartPolicy")
+	want["env"] = flowYAML(t, "[{name: NODE_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}]") // Kubernetes < 1.29 knows one
+	if !reflect.DeepEqual(all["plain"], want) {
+		t.Errorf("plain is\n%v\nnot\n%v", all["plain"], want)
 	}
 }
 

@@ -82,7 +82,7 @@ func (w *work) sidecar(grace int64, annotations place) *yaml.Node {
 		switch value, annotated := w.value(annotations, o.Name); {
 		case o.usable(value):
 			env.Content = append(env.Content, mapping(yaml.FlowStyle, str("name"), str(o.variable()), str("value"), str(value)))
-		case annotated:
+		case annotated && value != "": // an empty one takes the default away
 			w.remark(fmt.Sprintf("its annotation lameduck/%s %q is left out: %s", o.Name, value, o.Fix))
 		}
 	}
