@@ -46,7 +46,7 @@ func (e *editor) addPair(m *yaml.Node, i int, key string, value *yaml.Node, shap
 	}
 	i = min(i, len(m.Content))
 	column := m.Content[0].Column
-	if end := e.lineEnd(valueBefore(m, i)); end >= 0 && m.Content[i-1].Kind == yaml.ScalarNode {
+	if end := e.lineEnd(valueBefore(m, i)); end >= 0 {
 		e.insert(end, e.source.eol+strings.Repeat(" ", column-1)+e.source.lay(lines, column))
 	} else {
 		i = min(i, len(m.Content)-2)

@@ -35,7 +35,7 @@ func Options() []Option {
 		{Name: "envoy-slices", Kind: "namespace/selector", Meaning: "`--envoy-slices` of the sidecars",
 			Pattern: "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[^/].*$", Bounds: "likewise",
 			Fix: "write namespace/label-selector, for example envoy-gateway-system/gateway.envoyproxy.io/owning-gateway-name=eg"},
-		{Name: "hold", Kind: "name", List: true, Default: "all", Meaning: "the containers that get the hold hook, unless they have a preStop hook", Bounds: "`none` for none",
+		{Name: "hold", Kind: "name", List: true, Default: "all", Meaning: "the containers that get the hold hook, unless they have a preStop hook", Bounds: "`none`: no container",
 			Fix: "write names of containers with commas between them, or none"},
 	}
 }
