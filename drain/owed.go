@@ -120,7 +120,7 @@ func (c *connection) unanswered() bool {
 	least := uint64(0)
 	switch {
 	case a.since == 0:
-		return false
+		return !a.waits.IsZero() // a request was seen to wait, and only PING has come and gone since
 	case a.since == a.out && a.asked >= minPreface && !a.single:
 		least = opening(a.segments)
 	case a.framed:

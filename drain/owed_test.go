@@ -104,7 +104,7 @@ func TestFrameBeforeTheAnswerIsNoAnswer(t *testing.T) {
 		"net/http, first request":                  {217, []int{61}, true},
 		"net/http: the windows of a body of 20 kB": {20300, []int{26, 26, 26, 26, 26}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		test := func(t *testing.T, sampled bool) {
 			w := newWorld(t, Config{GracePeriod: 60 * time.Second})
 			old := w.open(envoy)
 			w.request(old, 300)
@@ -114,6 +114,9 @@ func TestFrameBeforeTheAnswerIsNoAnswer(t *testing.T) {
 				old = w.open(envoy)
 			}
 			w.send(old, c.asked)
+			if sampled {
+				w.sample()
+			}
 			for _, f := range c.frames {
 				w.later(time.Millisecond)
 				w.leave(old, f)
@@ -125,7 +128,9 @@ func TestFrameBeforeTheAnswerIsNoAnswer(t *testing.T) {
 			w.answer(old)
 			w.run(30 * time.Second)
 			w.wantReleased(12500*time.Millisecond, sendingFor+half)
-		})
+		}
+		t.Run(name, func(t *testing.T) { test(t, false) })
+		t.Run(name+", and a sample before it", func(t *testing.T) { test(t, true) })
 	}
 }
 
