@@ -154,6 +154,11 @@ func TestLearnedEnvoysThatAreToldAreTrusted(t *testing.T) {
 			}
 			w.later(time.Hour)
 		},
+		"somebody asks very often": func(w *world) {
+			for p := range uint16(maxUntold) {
+				w.checkOnce(scraper, p)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, trusting)

@@ -67,10 +67,7 @@ func (m *Machine) checked(now time.Time, e Checked) {
 func (m *Machine) remember(s *source, port uint16, c checker) {
 	if _, known := s.untold[port]; !known {
 		s.forgetGone(c.last)
-		if !m.config.lists(s.addr) && m.ledger.untold() >= maxUntold {
-			m.ledger.forgetGone(c.last)
-		}
-		if s.crowd || len(s.untold) >= maxUntold || m.ledger.untold() >= maxUntold && !m.config.lists(s.addr) {
+		if s.crowd || len(s.untold) >= maxUntold || !m.config.lists(s.addr) && !m.makeRoom(s, c.last) {
 			s.missed = true
 			return
 		}
@@ -79,6 +76,29 @@ func (m *Machine) remember(s *source, port uint16, c checker) {
 		s.untold = map[uint16]checker{}
 	}
 	s.untold[port] = c
+}
+
+// makeRoom tells whether there is room for one more checker of a source that is not listed, and makes it: by those that have
+// gone, else by the source that has most. That one is never told then; who asks seldom is not the one to suffer for it.
+func (m *Machine) makeRoom(s *source, now time.Time) bool {
+	if m.ledger.untold() < maxUntold {
+		return true
+	}
+	m.ledger.forgetGone(now)
+	most := s
+	for _, other := range m.ledger.sources {
+		if len(other.untold) > len(most.untold) && !m.config.lists(other.addr) {
+			most = other
+		}
+	}
+	switch {
+	case m.ledger.untold() < maxUntold:
+	case most == s:
+		return false
+	default:
+		most.untold, most.missed = nil, true
+	}
+	return true
 }
 
 // forgetGone drops the checkers that are no longer waited for.
