@@ -85,8 +85,16 @@ func (c *Control) Run(ctx context.Context) error {
 	defer clients.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = c.listener.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		_ = c.listener.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed // the name is free then
+		}
+	}()
 	for {
 		conn, err := c.listener.Accept()
 		switch {

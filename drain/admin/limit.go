@@ -67,10 +67,10 @@ func (l *limiter) takePlace(source netip.Addr) bool {
 		}
 		var later <-chan time.Time
 		switch oldest, wait := l.crowd.displaced(source, l.patience); {
-		case oldest == nil: // all are holds
+		case oldest == nil: // all are holds, or on their way out
 		case wait <= 0:
-			_ = oldest.Close()
-			continue
+			oldest.displace()
+			later = time.After(patience) // the server may be slow to see it
 		default:
 			later = time.After(wait)
 		}
@@ -145,17 +145,16 @@ func (c *limited) whenClosed(f func()) {
 	}
 }
 
+// displace ends the connection. Its place is free only when the server has done with it: what it costs until then counts.
+func (c *limited) displace() {
+	c.end()
+	_ = c.Conn.Close()
+}
+
 // Close closes the connection and leaves its place, once.
 func (c *limited) Close() error {
-	c.mu.Lock()
-	left := c.left
-	c.left, c.closed = nil, true
-	c.mu.Unlock()
-	if left != nil {
-		left()
-	}
+	c.end()
 	err := c.Conn.Close()
-	c.limiter.crowd.leave(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.slot != nil {
@@ -163,4 +162,16 @@ func (c *limited) Close() error {
 		c.slot = nil
 	}
 	return err
+}
+
+// end does what has to be done before the close, once.
+func (c *limited) end() {
+	c.limiter.crowd.leave(c)
+	c.mu.Lock()
+	left := c.left
+	c.left, c.closed = nil, true
+	c.mu.Unlock()
+	if left != nil {
+		left()
+	}
 }

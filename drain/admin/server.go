@@ -18,8 +18,10 @@ const (
 	// readTimeout bounds the arrival of a request, writeTimeout the departure of an answer. A hold lifts the latter.
 	readTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
-	// idleTimeout is above Envoy's longest default between two checks (no_traffic_interval, 60 s), so it keeps its connection.
-	idleTimeout = 90 * time.Second
+	// noTimeout: idle connections stay, Envoy's too, which may be asked on once a minute (no_traffic_interval). Others may have
+	// their places when they are wanted. A timeout would cost what it shall save: where a request is under way when an HTTP/2
+	// connection ends, net/http starts the connection's idle timer anew (Go 1.26, closeStream), and keeps all of it until then.
+	noTimeout = -1
 	// appHealthTimeout bounds the question after the application's health. Envoy's checks wait a second by default.
 	appHealthTimeout = 900 * time.Millisecond
 	// shutdownTimeout bounds the wait for the last answers to leave.
@@ -123,7 +125,7 @@ func (s *Server) httpServer(ctx context.Context) *http.Server {
 		DisableGeneralOptionsHandler: true, // OPTIONS * is refused like all the rest
 		ReadTimeout:                  s.read,
 		WriteTimeout:                 s.write,
-		IdleTimeout:                  idleTimeout,
+		IdleTimeout:                  noTimeout,
 		MaxHeaderBytes:               maxHeaderBytes,
 		ErrorLog:                     slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
