@@ -63,6 +63,7 @@ func TestChecksOfADrainingHostDoNotHoldThePod(t *testing.T) {
 				if k.kind == world.CheckGRPC {
 					tries, most = 3, asSlept+quiet
 				}
+				t.Parallel()
 				for try := 1; ; try++ {
 					ended := row.run(t, k.kind, k.protocol, k.call, most)
 					t.Logf("the pod ended %.1f s after its deletion", ended.Seconds())
@@ -87,7 +88,7 @@ func (row checkedRow) run(t *testing.T, kind world.CheckKind, protocol world.Pro
 	if row.alone {
 		load.Until, silent = deletedAt-500*time.Millisecond, 0
 	}
-	r := run(t, world.Spec{
+	r := runAlone(t, world.Spec{
 		Protocol: protocol, Sidecar: holding("--min", "0s"), Grace: time.Minute,
 		Load: []world.Stream{load}, Duration: deletedAt + most + time.Second,
 		Envoy:  world.Envoy{Count: row.envoys, Lag: checkedLag, Draining: true, Policy: world.Policy{Active: &row.checker}},

@@ -44,7 +44,7 @@ func run(t *testing.T, spec world.Spec) world.Result {
 	return runAlone(t, spec)
 }
 
-// runAlone runs a world while no other test's runs.
+// runAlone runs a world while no other test's runs, unless the test has said that it may run beside others.
 func runAlone(t *testing.T, spec world.Spec) world.Result {
 	t.Helper()
 	spec.Name = t.Name()
