@@ -269,3 +269,21 @@ func TestEndlessStreamsAreCountedAtTheRelease(t *testing.T) {
 		t.Errorf("grace needed %d, why %q", w.words.GraceNeeded, w.words.Why)
 	}
 }
+
+// The line at the exit is the one that people look at: what the hold cost stands in it though it was quiet at last.
+func TestLastWordsTellWhatTheHoldLeftThoughItWasQuietAtLast(t *testing.T) {
+	w := newWorld(t, Config{})
+	mute := w.open(envoy)
+	w.send(mute, 300)
+	w.later(time.Second)
+	w.trigger()
+	w.run(25500 * time.Millisecond)
+	w.wantReleased(26*time.Second, half) // 25 s after the trigger
+	w.close(mute)
+	w.appExits()
+	w.next(Terminated{})
+	w.run(10 * time.Second)
+	if w.words.Reason != ReasonQuiet || w.words.Released != ReasonDeadline || !strings.Contains(w.words.Why, "1 requests had no answer") {
+		t.Errorf("last words: %+v", w.words)
+	}
+}

@@ -14,8 +14,10 @@ type LastWords struct {
 	LastWords string `json:"last_words"` // "SIGTERM" or "exit"
 	Phase     Phase  `json:"phase"`
 	// Reason is that of the exit; at SIGTERM that of the hold's release. Empty where neither has come.
-	Reason  string `json:"reason"`
-	Trigger string `json:"trigger"`
+	Reason string `json:"reason"`
+	// Released is why the hold was released; empty where it has not been.
+	Released string `json:"released"`
+	Trigger  string `json:"trigger"`
 	// Elapsed since the trigger, Held until the hold's release (0: not yet), Lag until the last activity.
 	Elapsed float64 `json:"elapsed"`
 	Held    float64 `json:"held"`
@@ -46,6 +48,7 @@ func (m *Machine) words(now time.Time, moment string) LastWords {
 		LastWords:   moment,
 		Phase:       m.phase,
 		Reason:      cmp.Or(m.reason, m.released),
+		Released:    m.released,
 		Trigger:     m.trigger,
 		Elapsed:     seconds(now.Sub(m.start)),
 		Lag:         seconds(m.lag(now)),
@@ -84,7 +87,7 @@ func (m *Machine) graceNeeded(now time.Time, sending bool) int {
 func (m *Machine) why(now time.Time, w LastWords) string {
 	switch {
 	case w.Reason == ReasonQuiet:
-		return "inbound traffic from Envoy has stopped"
+		return "inbound traffic from Envoy has stopped" + w.cost()
 	case w.Reason == ReasonBlind:
 		return "the pod's sockets could not be watched; the time that a sleep would take has passed"
 	case w.Reason == ReasonNothing:
@@ -107,6 +110,18 @@ func (m *Machine) why(now time.Time, w LastWords) string {
 		return fmt.Sprintf("the application did not end: %d listeners and %d connections are left", m.listenersLeft(), w.Connections)
 	}
 	return fmt.Sprintf("the grace period ended before it was quiet; %d s is enough", w.GraceNeeded)
+}
+
+// cost is what the end may have cost though it was quiet at last.
+func (w LastWords) cost() string {
+	switch {
+	case w.LeftOwed > 0:
+		return fmt.Sprintf(", but %d requests had no answer, or not the whole of it, when the hold ended (%s); to await them takes a grace period of more than %d s",
+			w.LeftOwed, w.Released, w.GraceNeeded)
+	case w.Released == ReasonDeadline:
+		return fmt.Sprintf(", but not before the hold's deadline; a grace period of more than %d s is needed", w.GraceNeeded)
+	}
+	return ""
 }
 
 func (m *Machine) listenersLeft() int {

@@ -12,7 +12,7 @@ import (
 const usage = `lameduck makes a pod's death invisible to the clients behind Envoy.
 
   lameduck [run] [flags]      the sidecar
-  lameduck drain              start the drain of the sidecar in this pod; returns at once
+  lameduck drain              start the drain of the sidecar in this pod, once and for good; returns at once
   lameduck hold               wait until the hold is released, as GET /hold does
   lameduck status [-o json]   phase, what it waits for, the ledger
   lameduck inject [flags]     add the sidecar and the hold hook to the workloads of a YAML stream, or of a ResourceList

@@ -77,6 +77,9 @@ func parseLine(table []flag, args []string) (map[string][]string, []string, erro
 		}
 	}
 	err := set.Parse(args)
+	if err != nil && !errors.Is(err, errHelp) {
+		err = fmt.Errorf("%w; `lameduck help` lists the flags", err)
+	}
 	return given, set.Args(), err
 }
 

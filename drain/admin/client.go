@@ -74,7 +74,7 @@ func dial(ctx context.Context, names []string) (conn net.Conn, err error) {
 			return conn, nil
 		}
 	}
-	return nil, fmt.Errorf("admin: no lameduck serves %s in this network namespace: %w", strings.Join(names, " or "), err)
+	return nil, fmt.Errorf("admin: no lameduck serves %s in this network namespace; run this in the sidecar's container, or in its pod: %w", strings.Join(names, " or "), err)
 }
 
 // call sends one command and returns what follows "ok" in the answer.
