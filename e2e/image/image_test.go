@@ -51,7 +51,7 @@ func archived(t *testing.T, o Options) (v1.ImageIndex, []byte) {
 
 func TestSameSourceGivesTheSameImageWhereverItLies(t *testing.T) {
 	elsewhere := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum", "cmd", "drain", "netns"} {
+	for _, name := range []string{"go.mod", "go.sum", "cmd", "drain", "netns", "manifests"} {
 		if out, err := exec.CommandContext(t.Context(), "cp", "-r", "../../"+name, elsewhere).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
