@@ -44,14 +44,25 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
+const own = "/proc/thread-self/ns/net"
+
 func unshare() (file *os.File, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The goroutine ends locked to its thread, so the thread ends too.
 		runtime.LockOSThread()
+		home, openErr := os.Open(own)
+		if openErr != nil {
+			err = openErr
+			return
+		}
+		defer home.Close()
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
-			file, err = os.Open("/proc/thread-self/ns/net")
+			file, err = os.Open(own)
+		}
+		// Back, and not out with the thread: where it is the process's first one the runtime keeps it for good.
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back == nil {
+			runtime.UnlockOSThread()
 		}
 	}()
 	<-done
