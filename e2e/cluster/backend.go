@@ -30,6 +30,8 @@ type Backend struct {
 	// Relay makes the pods' peers: "static" is their own Service's name, "service" the same asked of the API server,
 	// "auto" whatever that knows; empty: none.
 	Relay string
+	// Retries has Envoy try again what was refused.
+	Retries bool
 	// Account is the service account whose token lameduck has: "lameduck" may ask the API server, "stranger" may not;
 	// empty: no token.
 	Account string
@@ -113,6 +115,6 @@ func (c *Cluster) Remove(ctx context.Context, backends ...Backend) error {
 	if _, err := c.Kubectl(ctx, "delete", "deployments,replicasets", "-n", Namespace, "-l", ours, "--cascade=orphan"); err != nil {
 		return err
 	}
-	_, err := c.Kubectl(ctx, "delete", "pods,services,httproutes", "-n", Namespace, "-l", ours, "--grace-period=1", "--wait=false")
+	_, err := c.Kubectl(ctx, "delete", "pods,services,httproutes,backendtrafficpolicies", "-n", Namespace, "-l", ours, "--grace-period=1", "--wait=false")
 	return err
 }

@@ -27,6 +27,7 @@ func setups(t *testing.T) []setup {
 		{cluster.Backend{Name: "sleep", Title: "preStop sleep 15", Sleep: 15}, losesNothing, false},
 		{cluster.Backend{Name: "hold", Title: "native sidecar, hold hook", Native: true, Hold: true}, drainsUnseen, true},
 		{cluster.Backend{Name: "relay", Title: "native sidecar, relay", Native: true, Relay: "static"}, losesWhatIsInFlight, false},
+		{cluster.Backend{Name: "retries", Title: "native sidecar, relay, Envoy retries", Native: true, Relay: "static", Retries: true}, losesOnlyWhatIsInFlight, false},
 		{cluster.Backend{Name: "plain", Title: "plain container, hold hook", Plain: true, Hold: true}, drainsUnseen, true},
 		{cluster.Backend{Name: "plain-relay", Title: "plain container, relay", Plain: true, Relay: "static"}, losesWhatIsInFlight, false},
 		{cluster.Backend{Name: "component", Title: "kustomize component", Component: component}, drainsUnseen, true},
@@ -136,6 +137,13 @@ func losesWhatIsInFlight(t *testing.T, r cluster.Row) {
 	}
 	if r.Kind("timeout") > 0 {
 		t.Errorf("%d requests timed out", r.Kind("timeout"))
+	}
+}
+
+// losesOnlyWhatIsInFlight: what is refused is tried again on another pod.
+func losesOnlyWhatIsInFlight(t *testing.T, r cluster.Row) {
+	if cut := r.Flagged("UC"); r.Failed() > cut || cut > 5*len(r.Pods) {
+		t.Errorf("%d of %d requests failed, %d of them in flight: %v", r.Failed(), r.Load.Sent, cut, r.Load.Kinds())
 	}
 }
 
