@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"lameduck/e2e/world"
 	"lameduck/e2e/world/load"
 )
 
@@ -17,6 +18,21 @@ func (r Row) Failed() int { return len(r.Load.Failures) }
 
 // Kind counts the client's failures of a kind, as world.Failure names them.
 func (r Row) Kind(kind string) int { return r.Load.Kinds()[kind] }
+
+// Cut are the failures of requests that were under way when their connection broke.
+func (r Row) Cut() []world.Failure {
+	broken := make(map[string]bool)
+	for _, q := range r.Requests {
+		broken[q.ID] = q.Flags == "UC"
+	}
+	var cut []world.Failure
+	for _, f := range r.Load.Failures {
+		if f.Kind != "timeout" && broken[load.Name(f.ID)] {
+			cut = append(cut, f)
+		}
+	}
+	return cut
+}
 
 // Flagged counts the failed requests that Envoy logged with a response flag, without those that the client gave up.
 func (r Row) Flagged(flag string) int {
