@@ -133,9 +133,7 @@ func TestTwoTakersThatAreEachOthersPeerLetGo(t *testing.T) {
 			return refused(one.Addr) && refused(two.Addr)
 		})
 		for _, w := range worlds {
-			if s := w.taker.Stats(); s.Open != 0 {
-				t.Errorf("%+v", s)
-			}
+			until(t, "it is over", func() bool { return w.taker.Stats().Open == 0 })
 		}
 	})
 }
