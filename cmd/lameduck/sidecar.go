@@ -78,8 +78,8 @@ func (s *sidecar) obey(ctx context.Context, signals <-chan os.Signal) {
 			if signal != syscall.SIGTERM {
 				s.logger.Info("taken for SIGTERM", "signal", signal.String())
 			}
-			s.service.Stopping()
 			s.drain.Terminate()
+			s.service.Stopping()
 		case <-ctx.Done():
 			return
 		}

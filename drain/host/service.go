@@ -61,18 +61,18 @@ func Find(logger *slog.Logger) (*Service, error) {
 func (s *Service) Run(ctx context.Context, d Drain) error {
 	s.say(daemon.SdNotifyReady, "STATUS="+words(d.Status()))
 	begun := d.Begun()
-	watchdog, speech := newTicker(s.watchdog), newTicker(0)
-	defer func() { watchdog.Stop(); speech.Stop() }()
+	watchdog := time.Tick(s.watchdog) // never, where there is none
+	var speech <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-begun:
-			begun, speech = nil, newTicker(spoken)
+			begun, speech = nil, time.Tick(spoken)
 			s.tell(d)
-		case <-speech.C:
+		case <-speech:
 			s.tell(d)
-		case <-watchdog.C:
+		case <-watchdog:
 			d.Status()
 			s.say(daemon.SdNotifyWatchdog)
 		}
@@ -106,14 +106,4 @@ func (s *Service) say(assignments ...string) {
 	if _, err := daemon.SdNotify(false, strings.Join(assignments, "\n")); err != nil {
 		s.failed.Do(func() { s.logger.Warn("systemd cannot be told", "error", err) })
 	}
-}
-
-// newTicker returns a ticker; one that never ticks for zero.
-func newTicker(d time.Duration) *time.Ticker {
-	if d <= 0 {
-		t := time.NewTicker(time.Hour)
-		t.Stop()
-		return t
-	}
-	return time.NewTicker(d)
 }
