@@ -132,7 +132,7 @@ func soonest(r cluster.Row) time.Duration { return max(10*time.Second, r.Lagged(
 // cut, and nothing may time out.
 func inFlight(t *testing.T, r cluster.Row) int {
 	t.Helper()
-	cut := r.Cut()
+	cut := r.Flagged("UC")
 	for _, f := range cut {
 		sent := r.Load.Start.Add(f.At)
 		if !slices.ContainsFunc(r.Pods, func(p cluster.PodStory) bool { return sent.Sub(p.Deleted).Abs() < soon }) {

@@ -58,9 +58,14 @@ func (c *Cluster) Admit(ctx context.Context, a manifest.Admission) error {
 	if a.Labelled {
 		namespace = Labelled
 	}
-	answer, err := c.Run(ctx, a.Pod(), c.Parts.Kube, "kubectl", "create", "-n", namespace, "--dry-run=server", "-o", "json", "-f", "-")
+	answer, err := c.Admitted(ctx, namespace, a.Pod())
 	if err != nil {
 		return err
 	}
 	return a.Check([]byte(answer))
+}
+
+// Admitted is what the API server would make of a pod, as JSON.
+func (c *Cluster) Admitted(ctx context.Context, namespace, pod string) (string, error) {
+	return c.Run(ctx, pod, c.Parts.Kube, "kubectl", "create", "-n", namespace, "--dry-run=server", "-o", "json", "-f", "-")
 }

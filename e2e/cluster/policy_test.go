@@ -33,7 +33,7 @@ func TestAdmissionPolicyDoesNothingTwice(t *testing.T) {
 // admitted is the spec that the API server makes of a pod in the labelled namespace, as a pod that can be sent again.
 func admitted(t *testing.T, pod string) string {
 	t.Helper()
-	out, err := here.Run(t.Context(), pod, here.Parts.Kube, "kubectl", "create", "-n", cluster.Labelled, "--dry-run=server", "-o", "json", "-f", "-")
+	out, err := here.Admitted(t.Context(), cluster.Labelled, pod)
 	if err != nil {
 		t.Fatal(err)
 	}

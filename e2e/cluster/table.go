@@ -19,34 +19,19 @@ func (r Row) Failed() int { return len(r.Load.Failures) }
 // Kind counts the client's failures of a kind, as world.Failure names them.
 func (r Row) Kind(kind string) int { return r.Load.Kinds()[kind] }
 
-// Cut are the failures of requests that were under way when their connection broke.
-func (r Row) Cut() []world.Failure {
-	broken := make(map[string]bool)
+// Flagged are the failed requests that Envoy logged with a response flag, without those that the client gave up.
+func (r Row) Flagged(flag string) []world.Failure {
+	logged := make(map[string]bool)
 	for _, q := range r.Requests {
-		broken[q.ID] = q.Flags == "UC"
+		logged[q.ID] = q.Flags == flag
 	}
-	var cut []world.Failure
+	var failed []world.Failure
 	for _, f := range r.Load.Failures {
-		if f.Kind != "timeout" && broken[load.Name(f.ID)] {
-			cut = append(cut, f)
+		if f.Kind != "timeout" && logged[load.Name(f.ID)] {
+			failed = append(failed, f)
 		}
 	}
-	return cut
-}
-
-// Flagged counts the failed requests that Envoy logged with a response flag, without those that the client gave up.
-func (r Row) Flagged(flag string) int {
-	failed := make(map[string]bool)
-	for _, f := range r.Load.Failures {
-		failed[load.Name(f.ID)] = f.Kind != "timeout"
-	}
-	n := 0
-	for _, q := range r.Requests {
-		if failed[q.ID] && q.Flags == flag {
-			n++
-		}
-	}
-	return n
+	return failed
 }
 
 // Refused is how many connections the ending pods' kernels refused, as lameduck counted them; false without lameduck.
@@ -88,7 +73,7 @@ func Table(w io.Writer, rows []Row) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "set-up\taction\tfrozen\tsent\tfailed\ttimeouts\trefused: client / lameduck's count\tcut\tother\tlag measured\tp99\tpod ended after")
 	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return int(a.Lag - b.Lag) }) {
-		refused, cut := r.Flagged("UF"), r.Flagged("UC")
+		refused, cut := len(r.Flagged("UF")), len(r.Flagged("UC"))
 		other := r.Failed() - r.Kind("timeout") - refused - cut
 		counted := strconv.Itoa(refused)
 		if told, ok := r.Refused(); ok {

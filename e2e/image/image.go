@@ -58,18 +58,7 @@ func (o Options) image(architecture, path string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	one, err := mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: o.Time}, CreatedBy: "make image"}})
-	if err != nil {
-		return nil, err
-	}
-	file, err := one.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	file = file.DeepCopy()
-	file.OS, file.Architecture, file.Created = "linux", architecture, v1.Time{Time: o.Time}
-	file.Config = v1.Config{
+	return One(layer, architecture, o.Time, v1.Config{
 		Entrypoint: []string{"/lameduck"},
 		User:       User,
 		WorkingDir: "/",
@@ -79,7 +68,22 @@ func (o Options) image(architecture, path string) (v1.Image, error) {
 			"org.opencontainers.image.licenses":    "Apache-2.0",
 			"org.opencontainers.image.revision":    o.Revision,
 		},
+	})
+}
+
+// One makes an image for Linux of one layer; at is what it bears as its time.
+func One(layer v1.Layer, architecture string, at time.Time, config v1.Config) (v1.Image, error) {
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	one, err := mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "make image"}})
+	if err != nil {
+		return nil, err
 	}
+	file, err := one.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Created, file.Config = "linux", architecture, v1.Time{Time: at}, config
 	return mutate.ConfigFile(one, file)
 }
 

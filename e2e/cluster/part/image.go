@@ -53,18 +53,9 @@ func (i image) index(layer string) (v1.ImageIndex, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), content)
+	config := v1.Config{Entrypoint: i.entry, User: i.user, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}
+	one, err := product.One(content, runtime.GOARCH, time.Time{}, config)
 	if err != nil {
-		return nil, err
-	}
-	file, err := one.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config = v1.Config{Entrypoint: i.entry, User: i.user, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}
-	if one, err = mutate.ConfigFile(one, file); err != nil {
 		return nil, err
 	}
 	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: one}), nil
